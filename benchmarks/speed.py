@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import posenc
 from benchmarks.rows import append, circumstances
 from benchmarks.turns import Way, in_turns
-from posenc.kernels.native import rotation, sinusoids
+from posenc.kernels.plans import rotation, sinusoids
 from posenc.torch import PositionTable, RotaryEmbedding
 
 INPLACE, OUT = "posenc cpu, in place", "posenc cpu"

@@ -22,11 +22,9 @@ def readers() -> dict[str, Callable[[Path], object]]:
     """Every way by which posenc reads a file, by name."""
     import posenc
     from posenc._core.io import files, inputs
-    from posenc.cli.detective import infer
-    from posenc.cli.options import texts as _texts
-    from posenc.cli.options import vectors as _vectors
+    from posenc.cli.detective.numbers import _recording
+    from posenc.cli.options.arrays import ParameterChoice, _tokenize, learnt_from, vector_from
     from posenc.cli.options.common import spec_of
-    from posenc.cli.options.parameters import ParameterChoice, learnt_from
     from posenc.detect.explain import from_gguf, from_hf, to_hf
     from posenc.explore.state.files import load
     from posenc.plot.given import read_table
@@ -56,10 +54,10 @@ def readers() -> dict[str, Callable[[Path], object]]:
         "explore": lambda path: load([str(path)]),
         "explore table": lambda path: load(tables=[str(path)]),
         "plot": read_table,
-        "infer": lambda path: infer._recording(str(path)),
+        "infer": lambda path: _recording(str(path)),
         "parameters": lambda path: learnt_from(ParameterChoice(str(path)), learned),
-        "vector": lambda path: _vectors.vector_from(str(path), 0, None),
-        "tokenizer": lambda path: _texts._tokenize("a text", path),
+        "vector": lambda path: vector_from(str(path), 0, None),
+        "tokenizer": lambda path: _tokenize("a text", path),
         "store": store.read_store,
         "claims": registered.read_claims,
         "results": lambda path: records._read(path, ("a", "b"), dict),

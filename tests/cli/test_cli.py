@@ -27,7 +27,7 @@ from posenc.cli import _app, app
 from posenc.cli.commands.doctor import probe
 from posenc.cli.output import show as _show
 from posenc.cli.output import stream as _stream
-from posenc.kernels import KERNELS, native
+from posenc.kernels import KERNELS, plans
 
 Run = Callable[..., Result]
 
@@ -777,7 +777,7 @@ def test_doctor_imports_nothing_that_no_reason_needs(
         (tmp_path / f"{name}.py").write_text("raise OSError('imported')")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", f"{tmp_path}{os.pathsep}{here}")
-    from posenc.kernels.gpu import gpu_device
+    from posenc.kernels.choose import gpu_device
 
     found = json.loads(run("doctor", "--json", code=int(gpu_device())).stdout)
     rows = {row["name"]: row for row in found["libraries"]}
@@ -791,7 +791,7 @@ def test_doctor_imports_nothing_that_no_reason_needs(
 def test_what_installs_again_goes_round_the_cache_of_pip() -> None:
     """It keeps the package that was built without a compiler."""
     root = Path(__file__).resolve().parents[2]
-    assert "--no-cache-dir" in native.AGAIN
+    assert "--no-cache-dir" in plans.AGAIN
     for path in (root / "pyproject.toml", *(root / "docs").glob("*.md"), root / "README.md"):
         for line in path.read_text(encoding="utf-8").splitlines():
             assert "--force-reinstall" not in line or "--no-cache-dir" in line, path

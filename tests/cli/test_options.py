@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from safetensors.numpy import save_file
 
 from posenc.cli import app
-from posenc.cli.options.inputs import looks_like_a_file
+from posenc.cli.options.common import looks_like_a_file
 
 ROOT = Path(__file__).resolve().parents[2]
 

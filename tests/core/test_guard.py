@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import signal
@@ -67,8 +68,19 @@ def test_commands_with_a_timeout_are_those_that_run_code() -> None:
     texts = {path.stem: path.read_text() for path in sources}
     loading = {name for name, text in texts.items() if "load(" in text and "testing" in text}
     assert loading == {"common"}
-    running = {name for name, text in texts.items() if re.search(r"(code|side)_named\(", text)}
-    assert running - loading == with_option
+    naming = re.compile(r"(code|side)_named\(")
+    running, calls = set(), 0
+    for name in with_option:
+        home, _, function = _app.COMMANDS[name][0].partition(":")
+        text = texts[home.rpartition(".")[2]]
+        if function:  # one of several commands in its module
+            nodes = ast.parse(text).body
+            [node] = [n for n in nodes if isinstance(n, ast.FunctionDef) and n.name == function]
+            text = ast.get_source_segment(text, node) or ""
+        running |= {name} if naming.search(text) else set()
+        calls += len(naming.findall(text))
+    assert running == with_option
+    assert calls == sum(len(naming.findall(texts[stem])) for stem in texts.keys() - loading)
 
 
 @pytest.mark.costly

@@ -19,7 +19,7 @@ import posenc
 from posenc import ArgumentError, Arrangement, Ladder, Pairing, RoPE, Sinusoidal, kernels
 from posenc.encodings.rotary import rope
 from posenc.functional.arguments.common import Kernel
-from posenc.kernels import KERNELS, choose, cpu, native
+from posenc.kernels import KERNELS, choose, cpu, plans
 from posenc.kernels.cpu import Cpu
 from posenc.kernels.requests import Refusal
 from tests.backends import BACKENDS, Backend
@@ -326,7 +326,7 @@ def test_integers_of_the_compiled_code(base: float) -> None:
     with np.errstate(over="ignore"):
         want = quadrants(turns(positions, spec.arrays["step"], spec.arrays["origin"]))
     got = [np.empty((len(positions), 64), np.int64) for _ in range(2)]
-    native.phases(spec).integers(positions, *got)
+    plans.phases(spec).integers(positions, *got)
     np.testing.assert_array_equal(got[0], want[0])
     np.testing.assert_array_equal(got[1], want[1])
 
@@ -504,28 +504,28 @@ COMPILED = "posenc.kernels._native"
 def test_the_build_says_why_there_are_no_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    native.native.cache_clear()
+    plans.native.cache_clear()
     try:
         monkeypatch.delitem(sys.modules, COMPILED, raising=False)
         monkeypatch.setattr(kernels, "__path__", [])
-        monkeypatch.setattr(native, "MISSING", tmp_path / "missing.txt")
+        monkeypatch.setattr(plans, "MISSING", tmp_path / "missing.txt")
         assert "not compiled (No module named 'posenc.kernels._native')" in str(Cpu().absent())
-        native.native.cache_clear()
-        native.MISSING.write_text("no C++ compiler was found\n")
+        plans.native.cache_clear()
+        plans.MISSING.write_text("no C++ compiler was found\n")
         assert "not compiled (no C++ compiler was found); install" in str(Cpu().absent())
         assert posenc.rotate(ROPE, np.ones((3, 8), np.float32)).shape == (3, 8)
     finally:
-        native.native.cache_clear()
+        plans.native.cache_clear()
 
 
 def test_kernels_of_another_interface_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
-    native.native.cache_clear()
+    plans.native.cache_clear()
     try:
         monkeypatch.setitem(sys.modules, COMPILED, ModuleType("another"))
         monkeypatch.setattr(kernels, "_native", sys.modules[COMPILED], raising=False)
         assert "compiled for interface None" in str(Cpu().absent())
     finally:
-        native.native.cache_clear()
+        plans.native.cache_clear()
 
 
 def test_a_counted_table_goes_where_it_is_asked_for() -> None:

@@ -20,43 +20,50 @@ import posenc
 from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch, printed, suggest
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
+from posenc.cli.options.common import file_there
 from posenc.cli.options.flags import command_advice, in_flags, usage_advice
-from posenc.cli.options.inputs import file_there
 
-# Name -> (module, one line for the help), so that `posenc --help` imports no command. A command of
-# another distribution has the name of that in place of a module.
+# Name -> (module, with a name in it where that is not `command`; one line for the help), so that
+# `posenc --help` imports no command. A command of another distribution has the name of that in
+# place of a module.
 COMMANDS: dict[str, tuple[str, str]] = {
     "encode": (
         "posenc.cli.commands.encode",
         "Add an encoding to the tokens of a text or to an array.",
     ),
-    "table": ("posenc.cli.commands.table", "Print or write the rows of a table."),
+    "table": ("posenc.cli.commands.encode:table", "Print or write the rows of a table."),
     "plot": ("posenc.cli.commands.plot", "Draw an encoding."),
-    "locate": ("posenc.cli.detective.locate", "Find the position that numbers come from."),
+    "locate": ("posenc.cli.detective.numbers:locate", "Find the position that numbers come from."),
     "explore": (
         "posenc.cli.commands.explore",
         "Explore encodings in the browser, on this machine alone.",
     ),
-    "convert": ("posenc.cli.detective.convert", "Write a checkpoint in another convention."),
+    "convert": (
+        "posenc.cli.detective.convert:convert",
+        "Write a checkpoint in another convention.",
+    ),
     "pairing": (
-        "posenc.cli.detective.pairing",
+        "posenc.cli.detective.convert:pairing",
         "Tell half from interleaved by the config and the weights.",
     ),
-    "infer": ("posenc.cli.detective.infer", "Infer the spec that an implementation follows."),
+    "infer": (
+        "posenc.cli.detective.numbers:infer",
+        "Infer the spec that an implementation follows.",
+    ),
     "diff": (
-        "posenc.cli.detective.diff",
+        "posenc.cli.detective.models:diff",
         "Compare the positions of two models or implementations.",
     ),
     "explain": (
-        "posenc.cli.detective.explain",
+        "posenc.cli.detective.models:explain",
         "Explain the positions of a model from its config.",
     ),
     "extend": (
-        "posenc.cli.detective.extend",
+        "posenc.cli.detective.models:extend",
         "Plan a longer context for a model.",
     ),
     "golden": (
-        "posenc.cli.detective.golden",
+        "posenc.cli.detective.models:golden",
         "Write the numbers that a model's positions must give.",
     ),
     "check": (
@@ -69,11 +76,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     ),
     "list": ("posenc.cli.commands.listing", "List the encodings, presets and plans of models."),
     "identify": (
-        "posenc.cli.detective.identify",
+        "posenc.cli.detective.numbers:identify",
         "Say which conventions the tables and frequencies of a file follow.",
     ),
     "quiz": ("posenc.cli.commands.quiz", "Answer questions about positional encodings."),
-    "cite": ("posenc.cli.commands.cite", "Print the BibTeX of an encoding."),
+    "cite": ("posenc.cli.commands.listing:cite", "Print the BibTeX of an encoding."),
     "doctor": (
         "posenc.cli.commands.doctor",
         "Find where a port parts from its model, or report what is installed.",
@@ -109,8 +116,6 @@ POSENC_DEBUG=1 shows the traceback of an error.
 ARRAYS = (".npy", ".npz", ".safetensors", ".bin", ".pt", ".pth")
 # Entry points of this group are commands of other distributions.
 GROUP = "posenc.commands"
-# Commands whose code 1 is a difference.
-_COMPARING = ("diff", "check", "doctor")
 # Commands that run code which the command line names: those with --timeout.
 RUNNING = ("check", "diff", "doctor", "infer")
 # Errors of the operating system that the command line can mend.
@@ -131,8 +136,8 @@ class App(click.Group):
         home = COMMANDS[cmd_name][0]
         if not home.startswith("posenc."):
             return _provided(cmd_name, home)
-        command: click.Command = importlib.import_module(home).command
-        return command
+        module, _, name = home.partition(":")
+        return getattr(importlib.import_module(module), name or "command")
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The section `Commands` of the help, from the table alone."""
@@ -165,14 +170,14 @@ class App(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run, say in one line what went wrong, and exit with the documented code."""
-        _left(_exit_code(self, args, prog_name, extra))
+        _left(_exit_code(self, sys.argv[1:] if args is None else args, prog_name, extra))
 
 
 def _exit_code(
-    group: App, args: Sequence[str] | None, prog_name: str | None, extra: dict[str, Any]
+    group: App, args: Sequence[str], prog_name: str | None, extra: dict[str, Any]
 ) -> int:
     extra["standalone_mode"] = False
-    failed = 3 if _name(args) in _COMPARING else 1
+    failed = 3 if _name(args) in ("diff", "check", "doctor") else 1  # whose 1 is a difference
     try:
         result = click.Group.main(group, args, prog_name, **extra)
     except click.exceptions.Exit as error:
@@ -195,9 +200,8 @@ def _exit_code(
         return _fail("out of memory. Ask for fewer rows or a smaller width", failed)
     except OSError as error:
         name = f"{error.filename}: " if error.filename else ""
-        return _fail(
-            f"{name}{error.strerror or error}", 2 if error.errno in _USAGE_ERRNOS else failed
-        )
+        code = 2 if error.errno in _USAGE_ERRNOS else failed
+        return _fail(f"{name}{error.strerror or error}", code)
     except Exception as error:  # noqa: BLE001
         return _fail(
             f"an error of posenc itself, {type(error).__name__}: {error}. "
@@ -214,12 +218,17 @@ def _provided(name: str, distribution: str) -> click.Command:
     from importlib.metadata import entry_points
 
     for point in entry_points(group=GROUP, name=name):
-        command: click.Command = point.load()
-        return command
+        return point.load()
 
     def absent() -> None:
-        expected, todo = f"the package {distribution}", f"Install it: pip install {distribution}"
-        raise click.UsageError(mismatch(f"posenc {name}", expected, "no such package", todo))
+        raise click.UsageError(
+            mismatch(
+                f"posenc {name}",
+                f"the package {distribution}",
+                "no such package",
+                f"Install it: pip install {distribution}",
+            )
+        )
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
     return click.Command(name, callback=absent, add_help_option=False, context_settings=anything)
@@ -234,19 +243,17 @@ def _verb_of(name: str) -> str:
     return "identify" if Path(name).suffix in ARRAYS else "explain"
 
 
-def _name(args: Sequence[str] | None) -> str:
+def _name(args: Sequence[str]) -> str:
     """The word that names the command."""
-    words = sys.argv[1:] if args is None else args
-    return next((word for word in words if not word.startswith("-")), "")
+    return next((word for word in args if not word.startswith("-")), "")
 
 
-def _command(group: click.Group, args: Sequence[str] | None) -> click.Command:
+def _command(group: click.Group, args: Sequence[str]) -> click.Command:
     """The command that the arguments name, as far as they do."""
     command: click.Command = group
-    for word in sys.argv[1:] if args is None else args:
-        if not isinstance(command, click.Group):
-            break
-        command = command.get_command(click.Context(command), word) or command
+    for word in args:
+        if isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), word) or command
     return command
 
 
@@ -305,10 +312,11 @@ def main() -> NoReturn:
             stream.reconfigure(errors="replace")  # a terminal without Unicode gets question marks
     usual = warnings.formatwarning
     warnings.formatwarning = lambda *about, **more: printed(usual(*about, **more))
-    if _name(None) not in RUNNING:
+    args = sys.argv[1:]
+    if _name(args) not in RUNNING:
         app.main(prog_name="posenc")
     try:
-        code = watched(lambda: _exit_code(app, None, "posenc", {}), _say)
+        code = watched(lambda: _exit_code(app, args, "posenc", {}), _say)
     except Interrupted as error:
         code = _ended_by(error.number)
     _left(code)

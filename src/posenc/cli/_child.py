@@ -159,8 +159,7 @@ def _children() -> set[int]:
     children = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            parent = stat.read_bytes().rpartition(b")")[2].split()[1]
-            if int(parent) == os.getpid():
+            if int(stat.read_bytes().rpartition(b")")[2].split()[1]) == os.getpid():
                 children.add(int(stat.parent.name))
     return children
 

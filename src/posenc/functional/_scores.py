@@ -44,7 +44,7 @@ from posenc.functional.arguments.scores import (
     sides,
     sides_of_content,
 )
-from posenc.kernels.native import remember_scores
+from posenc.kernels.plans import remember_scores
 
 
 @numpy_rules

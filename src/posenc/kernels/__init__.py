@@ -10,8 +10,19 @@ bound, or says why it does not run.
 """
 
 from posenc.kernels.choose import KERNELS, Candidate, check_kernel, report, run
-from posenc.kernels.places import Counted, Packed, Positions, Sides
-from posenc.kernels.requests import Add, Bias, Choice, CosSin, Rerotate, Rotate, Table
+from posenc.kernels.requests import (
+    Add,
+    Bias,
+    Choice,
+    CosSin,
+    Counted,
+    Packed,
+    Positions,
+    Rerotate,
+    Rotate,
+    Sides,
+    Table,
+)
 
 __all__ = [
     "KERNELS",

@@ -6,17 +6,122 @@ none. A kernel that is asked for by name does it, or the error says why not.
 
 from __future__ import annotations
 
+import functools
+import importlib.util
+import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
-from posenc._core.arrays.array import is_strict, numpy_rules
+from posenc._core.arrays.array import Array, is_strict, is_torch, numpy_rules
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.tracing import is_compiling
-from posenc.kernels import reference
+from posenc.kernels import plans, reference
 from posenc.kernels.cpu import Cpu
-from posenc.kernels.gpu import Gpu
-from posenc.kernels.requests import Add, Bias, CosSin, Request, Rerotate, Rotate, Table
+from posenc.kernels.requests import (
+    Add,
+    Bias,
+    CosSin,
+    Refusal,
+    Request,
+    Rerotate,
+    Rotate,
+    Table,
+)
+
+# --- Triton: torch tensors on a GPU, or on a CPU in its interpreter -------------------------------
+
+
+def rotate(request: Rotate) -> tuple[Array, ...]:
+    """The arrays turned."""
+    from posenc.kernels.torch.eager import turned
+
+    return turned(request, "triton")
+
+
+def add(request: Add) -> Array:
+    """The embeddings plus the rows."""
+    from posenc.kernels.torch.eager import added
+
+    return added(request, "triton")
+
+
+@functools.cache
+def _installed() -> bool:
+    return importlib.util.find_spec("triton") is not None
+
+
+@functools.cache
+def gpu_device() -> bool:
+    """Whether the system shows a device that may be a GPU; only torch can say what it can do.
+
+    Linux names them under `/dev`: drivers of NVIDIA, also in a Jetson, of AMD, and those of WSL.
+    """
+    names = ("nvidia*", "nvhost*", "nvmap", "kfd", "dxg")
+    return sys.platform != "linux" or any(any(Path("/dev").glob(name)) for name in names)
+
+
+def _interpreted() -> bool:
+    """Whether Triton runs its kernels in Python; it decides so where they are defined."""
+    return os.environ.get("TRITON_INTERPRET") == "1"
+
+
+class Gpu:
+    """Triton for NVIDIA and AMD."""
+
+    name = "triton"
+    operations: Mapping[type[Request], Callable[[Any], Any]] = {Rotate: rotate, Add: add}
+    refusals: tuple[type[Exception], ...] = (Refusal,)
+
+    @property
+    def about(self) -> str:
+        """What it takes."""
+        return "interpreted" if _interpreted() else "tensors on a GPU"
+
+    def absent(self) -> str | None:
+        """Why it does not run here at all, or None."""
+        if not _installed():
+            return "triton is not installed"
+        if _interpreted():
+            return None
+        torch = sys.modules.get("torch")
+        if not gpu_device() or (torch is not None and not torch.cuda.is_available()):
+            return "no GPU"
+        return None
+
+    def why_not(self, request: Request) -> str | None:
+        """Why it cannot do what is asked, or None."""
+        if isinstance(request, Rotate):
+            pairing = request.spec.channels
+            reason = plans.why_no_turning(request)
+            if pairing.blocks or pairing.output != "same":
+                reason = reason or "pairs in blocks, or a result in another order"
+            arrays, places = request.arrays, request.positions
+        else:
+            assert isinstance(request, Add)  # noqa: S101 - for the type checker
+            reason = plans.why_no_columns(request.spec)
+            arrays, places = (request.x,), (request.positions,)
+        for x, positions in zip(arrays, places, strict=True):
+            reason = reason or _why_not_array(x) or plans.why_not_positions(positions)
+        return reason
+
+
+def _why_not_array(x: Array) -> str | None:
+    if not is_torch(x):
+        return "an array that is no tensor of torch"
+    reason = plans.why_not_dtype(x.dtype)
+    if reason or is_compiling():
+        return reason  # under a compiler the operator stands in the graph
+    if x.device.type != ("cpu" if _interpreted() else "cuda"):
+        return f"a tensor on {x.device.type}"
+    from posenc.kernels.torch.state import why_not_memory
+
+    return why_not_memory(x)
+
+
+# --- the choice -----------------------------------------------------------------------------------
+
 
 OPERATIONS: dict[str, type[Request]] = {
     "table": Table,
@@ -66,8 +171,12 @@ def run(request: Request, kernel: str) -> Any:
                 reason = str(refusal)
     if kernel not in ("auto", "reference"):
         check_kernel(kernel, request.caller)
-        todo = "kernel='auto' falls back on the reference."
-        raise bad_argument(f"{request.caller}: kernel={kernel!r}", "what it computes", reason, todo)
+        raise bad_argument(
+            f"{request.caller}: kernel={kernel!r}",
+            "what it computes",
+            reason,
+            "kernel='auto' falls back on the reference.",
+        )
     compute = reference.OPERATIONS[kind]
     # The other verbs are under these rules from the start; `rotate` is spared the frame.
     if kind is Rotate and "jax" in sys.modules and is_strict():
@@ -75,11 +184,16 @@ def run(request: Request, kernel: str) -> Any:
     return compute(request)
 
 
-def check_kernel(kernel: Any, caller: str) -> None:
-    """Raise unless `kernel` is the name of one."""
+def check_kernel(kernel: Any, caller: str) -> Any:
+    """The name of a kernel; raise unless it is one."""
     if kernel not in KERNELS:
-        todo = suggest(kernel, KERNELS) if isinstance(kernel, str) else ""
-        raise bad_argument(f"{caller}: kernel", f"one of {KERNELS}", repr(kernel), todo)
+        raise bad_argument(
+            f"{caller}: kernel",
+            f"one of {KERNELS}",
+            repr(kernel),
+            suggest(kernel, KERNELS) if isinstance(kernel, str) else "",
+        )
+    return kernel
 
 
 def _left_to_tracer(request: Request) -> bool:
@@ -124,13 +238,9 @@ def report() -> list[dict[str, Any]]:
     rows = []
     for operation, kind in OPERATIONS.items():
         for candidate in CANDIDATES:
-            reason = candidate.absent()
-            if kind not in candidate.operations:
-                reason = "no such operation there"
-            runs, text = reason is None, reason or candidate.about
-            rows.append({"op": operation, "kernel": candidate.name, "runs": runs, "reason": text})
-        text = "any array library, dtype and spec"
-        rows.append({"op": operation, "kernel": "reference", "runs": True, "reason": text})
-    text = "the only one there is for content"
-    rows.append({"op": "relative", "kernel": "reference", "runs": True, "reason": text})
-    return rows
+            there = kind in candidate.operations
+            reason = candidate.absent() if there else "no such operation there"
+            rows.append((operation, candidate.name, reason is None, reason or candidate.about))
+        rows.append((operation, "reference", True, "any array library, dtype and spec"))
+    rows.append(("relative", "reference", True, "the only one there is for content"))
+    return [dict(zip(("op", "kernel", "runs", "reason"), row, strict=True)) for row in rows]

@@ -1,21 +1,42 @@
-"""The compiled kernels for CPUs: NumPy arrays and torch tensors in memory, read where they lie."""
+"""The compiled kernels for CPUs: NumPy arrays and torch tensors in memory, read where they lie.
+
+Arrays of JAX are lent as the NumPy arrays that they are in memory. Only eager arrays of one CPU
+have memory that can be looked at. What JAX traces, differentiates or divides between devices stays
+with the reference.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, is_jax, is_torch
+from posenc._core.arrays.array import Array, is_jax, is_torch, limits
 from posenc._core.tracing import is_compiling
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.t5 import T5
-from posenc.kernels import lent, plans
-from posenc.kernels.native import biases, flat, moving, native, phases, rotation, sinusoids, threads
-from posenc.kernels.places import Counted, Packed, Positions
-from posenc.kernels.requests import Add, Bias, CosSin, Refusal, Request, Rerotate, Rotate, Table
+from posenc.kernels import plans
+from posenc.kernels.plans import biases, flat, moving, native, phases, rotation, sinusoids, threads
+from posenc.kernels.requests import (
+    Add,
+    Bias,
+    CosSin,
+    Counted,
+    Packed,
+    Positions,
+    Refusal,
+    Request,
+    Rerotate,
+    Rotate,
+    Sides,
+    Table,
+)
+
+LINE = 64  # bytes; memory that begins at a multiple of it becomes an array of JAX without a copy
+SMALL = 1 << 16  # bytes, of which a copy costs nothing
 
 # --- what it computes -----------------------------------------------------------------------------
 
@@ -24,16 +45,15 @@ def rotate(request: Rotate) -> tuple[Array, ...]:
     """The arrays turned."""
     arrays = request.arrays
     if is_torch(arrays[0]):
-        from posenc.kernels.torch.turn import turned
+        from posenc.kernels.torch.eager import turned
 
         return turned(request, "cpu")
     if is_jax(arrays[0]):
-        return lent.lent(rotate, request, arrays[0])
-    results = arrays if request.inplace else tuple([lent.empty(x.shape, x.dtype) for x in arrays])
+        return lent(rotate, request, arrays[0])
+    results = arrays if request.inplace else tuple([_memory(x.shape, x.dtype) for x in arrays])
     plan = rotation(request.spec, inverse=request.inverse, transposed=False)
     for x, y, positions in zip(arrays, results, request.positions, strict=True):
-        numbers = flat(positions, x.shape[request.seq_dim])
-        plan.turn((x,), (y,), numbers, request.seq_dim, threads())
+        plan.turn((x,), (y,), flat(positions, x.shape[request.seq_dim]), request.seq_dim, threads())
     return results
 
 
@@ -41,7 +61,7 @@ def move(request: Rerotate) -> Array:
     """The keys where they shall stand."""
     spec, target, x, old, new, seq_dim, xp, _ = request
     if is_jax(x):
-        return lent.lent(move, request, x)
+        return lent(move, request, x)
     _, plan, alike = moving(spec, target)
     places = new - old if alike else plans.sides_of_move(old, new, xp)
     result = _empty(x.shape, x.dtype, x)
@@ -53,7 +73,7 @@ def cos_sin(request: CosSin) -> tuple[Array, Array]:
     """Cosines and sines."""
     positions, spec = request.positions, request.spec
     if is_jax(positions):
-        return lent.lent(cos_sin, request, positions)
+        return lent(cos_sin, request, positions)
     shape = (*positions.shape[:-1], spec.pairs)
     cos, sin = (_empty(shape, request.dtype, positions) for _ in range(2))
     phases(spec).cos_sin(positions, cos, sin, spec.attention_factor, False, threads())
@@ -63,16 +83,16 @@ def cos_sin(request: CosSin) -> tuple[Array, Array]:
 def table(request: Table) -> Array:
     """The rows of a table."""
     positions, spec = request.positions, request.spec
+    if is_jax(positions):
+        return lent(table, request, positions)
+    start: Any = positions
     if isinstance(positions, Counted):
-        shape = (positions.length, spec.dim)
+        shape, start = (positions.length, spec.dim), 0
         # Where the library puts what it is not told of, the kernel looks for itself.
         rows = request.xp.empty(shape, dtype=request.dtype, device=positions.device)
-        sinusoids(spec).table(rows, 0, threads())
-        return rows
-    if is_jax(positions):
-        return lent.lent(table, request, positions)
-    rows = _empty((*positions.shape[:-1], spec.dim), request.dtype, positions)
-    sinusoids(spec).table(rows, positions, threads())
+    else:
+        rows = _empty((*positions.shape[:-1], spec.dim), request.dtype, positions)
+    sinusoids(spec).table(rows, start, threads())
     return rows
 
 
@@ -80,12 +100,12 @@ def add(request: Add) -> Array:
     """The embeddings plus the rows."""
     x, spec, seq_dim = request.x, request.spec, request.seq_dim
     if is_torch(x):
-        from posenc.kernels.torch.add import added
+        from posenc.kernels.torch.eager import added
 
         return added(request, "cpu")
     if is_jax(x):
-        return lent.lent(add, request, x)
-    result, positions = lent.empty(x.shape, x.dtype), flat(request.positions, x.shape[seq_dim])
+        return lent(add, request, x)
+    result, positions = _memory(x.shape, x.dtype), flat(request.positions, x.shape[seq_dim])
     sinusoids(spec).add(x, result, positions, spec.embedding_scale, seq_dim, threads())
     return result
 
@@ -94,7 +114,7 @@ def bias(request: Bias) -> Array:
     """The entries of ALiBi or of T5's buckets."""
     spec, (first, end), values = request.spec, request.heads, request.values
     if request.xp is not np and is_jax(request.sides.q[0]):
-        return lent.lent(bias, request, request.sides.q[0])
+        return lent(bias, request, request.sides.q[0])
     # The first axis: what has several is no encoding that is known here.
     q, k = request.sides.q[0][:, 0], request.sides.k[0][0]
     result = _empty((end - first, q.shape[0], k.shape[0]), request.dtype, q)
@@ -105,9 +125,7 @@ def bias(request: Bias) -> Array:
 
 
 def _empty(shape: tuple[int, ...], dtype: Any, beside: Array) -> Array:
-    if is_torch(beside):
-        return beside.new_empty(shape, dtype=dtype)
-    return lent.empty(shape, dtype)
+    return beside.new_empty(shape, dtype=dtype) if is_torch(beside) else _memory(shape, dtype)
 
 
 # --- what it takes --------------------------------------------------------------------------------
@@ -182,7 +200,7 @@ def _why_not_array(x: Array) -> str | None:
 
         return why_not_memory(x) if x.device.type == "cpu" else f"a tensor on {x.device.type}"
     if is_jax(x):
-        return lent.why_not(x)
+        return _why_not_lent(x)
     if not isinstance(x, np.ndarray):
         return f"an array of {type(x).__module__.partition('.')[0]}, where it has NumPy and torch"
     if not x.dtype.isnative or not x.flags.aligned:
@@ -194,7 +212,7 @@ def _why_not_places(positions: Positions) -> str | None:
     """Why positions cannot be read where they lie."""
     numbers = positions.ends if isinstance(positions, Packed) else positions
     return plans.why_not_positions(positions) or (
-        lent.why_not(numbers) if is_jax(numbers) else None
+        _why_not_lent(numbers) if is_jax(numbers) else None
     )
 
 
@@ -207,7 +225,7 @@ def _why_not_host(x: Array) -> str | None:
             return "positions under a compiler, which fuses the reference"
         return why_not_memory(x) if x.device.type == "cpu" else f"positions on {x.device.type}"
     if is_jax(x):
-        return lent.why_not(x)
+        return _why_not_lent(x)
     if not isinstance(x, np.ndarray):
         return f"positions of {type(x).__module__.partition('.')[0]}"
     return None
@@ -216,15 +234,12 @@ def _why_not_host(x: Array) -> str | None:
 def _why_not_library(xp: Any) -> str | None:
     """Why a result cannot be made for positions that are counted."""
     name = xp.__name__.removeprefix("array_api_compat.").partition(".")[0]
-    if name in ("numpy", "torch"):
-        return None
-    return f"arrays of {name}, where it has NumPy and torch"
+    return None if name in ("numpy", "torch") else f"arrays of {name}, where it has NumPy and torch"
 
 
 def _why_no_rows(spec: Any) -> str | None:
-    if "cosine_step" in spec.arrays:
-        return plans.why_no_columns(spec) or "cosines with exponents of their own"
-    return plans.why_no_columns(spec)
+    own = "cosines with exponents of their own" if "cosine_step" in spec.arrays else None
+    return plans.why_no_columns(spec) or own
 
 
 def _why_not_move(request: Rerotate) -> str | None:
@@ -243,22 +258,75 @@ def _why_not_bias(request: Bias) -> str | None:
     spec, sides = request.spec, request.sides
     if not isinstance(spec, (ALiBi, T5)):
         return f"{type(spec).__name__}, where it knows ALiBi and T5"
-    if isinstance(spec, ALiBi) and spec.slopes == "learned":
-        return "learned slopes"
-    if isinstance(spec, T5) and spec.buckets % 2 and spec.direction == "bidirectional":
-        return "an odd number of buckets for two directions"
-    if sides.lead:
-        return "positions that differ from row to row"
-    if sides.seen is None and is_jax(sides.q[0]):
-        return "positions that JAX traces"
-    reason = plans.why_not_dtype(request.dtype)
-    if request.dtype == getattr(request.xp, "float16", None):
-        return "float16, to whose range the reference keeps large biases"
+    odd = isinstance(spec, T5) and spec.buckets % 2 and spec.direction == "bidirectional"
+    float16 = request.dtype == getattr(request.xp, "float16", None)
+    why = (
+        (isinstance(spec, ALiBi) and spec.slopes == "learned", "learned slopes"),
+        (odd, "an odd number of buckets for two directions"),
+        (sides.lead, "positions that differ from row to row"),
+        (sides.seen is None and is_jax(sides.q[0]), "positions that JAX traces"),
+        (float16, "float16, to whose range the reference keeps large biases"),
+    )
+    for wrong, text in why:
+        if wrong:
+            return text
     # Keys are of the library and on the device of the queries.
-    reason = reason or _why_not_host(sides.q[0])
+    reason = plans.why_not_dtype(request.dtype) or _why_not_host(sides.q[0])
     for name in spec.shapes:
         value = request.values[name]
         reason = reason or _why_not_array(value)
         if is_torch(value) and value.requires_grad and sys.modules["torch"].is_grad_enabled():
             reason = reason or "parameters that need a gradient"
     return reason
+
+
+# --- arrays of JAX --------------------------------------------------------------------------------
+
+
+def _why_not_lent(x: Array) -> str | None:
+    """Why the memory of an array of JAX is not its contents, or None."""
+    if isinstance(x, sys.modules["jax"].core.Tracer):
+        return "an array that JAX traces"
+    devices = x.devices()
+    alone = len(devices) == 1 and next(iter(devices)).platform == "cpu"
+    return None if alone else "an array of JAX that is not on one CPU"
+
+
+def lent(operation: Callable[[Any], Any], request: Any, beside: Array) -> Any:
+    """What an operation makes of a request in NumPy, as arrays of JAX on the device of another."""
+    places = getattr(request, "positions", ())
+    for start in places if type(places) is tuple else (places,):
+        if type(start) is int and abs(start) > limits(request.xp)[1] // 2:
+            raise Refusal("a start of positions that the integers of JAX may not hold")
+    fields = {name: _view(value) for name, value in request._asdict().items()}
+    if "dtype" in fields:
+        fields["dtype"] = np.dtype(request.dtype)
+    result = operation(request._replace(**fields | {"xp": np}))
+    jax = sys.modules["jax"]
+    arrays = result if isinstance(result, tuple) else (result,)
+    if jax.config.jax_debug_nans and any(np.isnan(array).any() for array in arrays):
+        raise Refusal("NaN, which `jax_debug_nans` looks for in operations of JAX")
+    return jax.device_put(result, beside.sharding if beside.committed else None)
+
+
+def _view(value: Any) -> Any:
+    if is_jax(value):
+        return np.asarray(value)
+    if type(value) is tuple:
+        return tuple([_view(item) for item in value])
+    if isinstance(value, dict):
+        return {name: _view(item) for name, item in value.items()}
+    if isinstance(value, Sides) and value.seen is not None:
+        return Sides(*value.seen, value.lead, value.seen)
+    return Packed(_view(value.ends)) if isinstance(value, Packed) else value
+
+
+def _memory(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """Memory for a result that JAX can take over."""
+    dtype = np.dtype(dtype)
+    size = math.prod(shape) * dtype.itemsize
+    if size < SMALL:
+        return np.empty(shape, dtype)
+    memory = np.empty(size + LINE, np.uint8)
+    begin = -memory.ctypes.data % LINE
+    return memory[begin : begin + size].view(dtype).reshape(shape)

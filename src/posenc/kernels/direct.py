@@ -103,9 +103,12 @@ def moved(spec: Any, target: Any, k: Any, old: Any, new: Any, seq_dim: Any) -> T
         return None
     if planned is not target or len(spec.axes) != 1 or followed() or type(seq_dim) is not int:
         return None
-    if not _plain(k, torch.is_grad_enabled()) or not _are_places(old, k, seq_dim):
-        return None
-    if not _are_places(new, k, seq_dim) or new.shape != old.shape:
+    if not (
+        _plain(k, torch.is_grad_enabled())
+        and _are_places(old, k, seq_dim)
+        and _are_places(new, k, seq_dim)
+        and new.shape == old.shape
+    ):
         return None
     places = new - old if alike else torch.stack((new, old), -1)
     # Small moves in half precision are warned of.

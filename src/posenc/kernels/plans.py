@@ -1,8 +1,13 @@
-"""What a kernel needs to know of a spec, in integers and words; worked out once and kept on it."""
+"""What a kernel needs to know of a spec, and what the compiled module makes of it.
+
+That is integers and words, worked out once for each spec and kept on it.
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,12 +15,13 @@ import numpy as np
 from posenc._core.arrays.array import dtype_name
 from posenc._core.spec.checks import texts_of
 from posenc._core.tracing import compile_time
+from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.kernels.places import Packed, Positions
-from posenc.kernels.requests import CosSin, Rotate
+from posenc.kernels.requests import CosSin, Packed, Positions, Rotate
+from posenc.positions import packed
 
 DTYPES = ("float32", "float16", "bfloat16")
 # A move by fewer positions turns some pairs by less than half precision holds. 8,192 positions in
@@ -52,9 +58,7 @@ class Turning(NamedTuple):
 def why_not_dtype(dtype: Any) -> str | None:
     """Why the kernels do not compute in a dtype, or None."""
     name = dtype_name(dtype)
-    if name in DTYPES:
-        return None
-    return f"{name}, where it has {', '.join(DTYPES)}"
+    return None if name in DTYPES else f"{name}, where it has {', '.join(DTYPES)}"
 
 
 def why_not_positions(positions: Positions) -> str | None:
@@ -66,9 +70,8 @@ def why_not_positions(positions: Positions) -> str | None:
 
 def why_no_turning(request: Rotate | CosSin) -> str | None:
     """Why the kernels cannot turn by the spec of a request, or None."""
-    if request.choice is not None:
-        return "a length whose value is not known"
-    return why_no_pairs(request.spec)
+    unknown = "a length whose value is not known"
+    return why_no_pairs(request.spec) if request.choice is None else unknown
 
 
 def why_no_pairs(spec: RotarySpec) -> str | None:
@@ -143,9 +146,7 @@ def why_no_columns(spec: TableSpec) -> str | None:
         return f"{type(spec).__name__}, where it knows Sinusoidal"
     if spec.phase == "float32":
         return "phase='float32', whose bits are those of the array library"
-    if spec.shapes:
-        return "a learned factor on the table"
-    return None
+    return "a learned factor on the table" if spec.shapes else None
 
 
 def padding(spec: Sinusoidal) -> int | None:
@@ -160,8 +161,7 @@ def column_phases(spec: Sinusoidal) -> Columns:
     The steps are laid out by the very function that lays out sines and cosines.
     """
     arrays, pairs = spec.arrays, spec.pairs
-    none = np.zeros(pairs, np.int64)
-    s, so = arrays["step"], arrays.get("origin", none)
+    s, so = arrays["step"], arrays.get("origin", np.zeros(pairs, np.int64))
     c, co = arrays.get("cosine_step", s), arrays.get("cosine_origin", so)
     with np.errstate(over="ignore"):
         co = co + QUARTER
@@ -171,3 +171,134 @@ def column_phases(spec: Sinusoidal) -> Columns:
         return columns(cosine, sine, spec.order, spec.dim, blocks, lone_sine=lone, xp=np)
 
     return Columns(laid(c, s), laid(co, so), spec.magnitude.table(spec.dim), padding(spec))
+
+
+# --- the compiled module --------------------------------------------------------------------------
+
+MISSING = Path(__file__).with_name("_native_missing.txt")
+# The cache of pip keeps what it built without a compiler, and would install it once more.
+AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"
+INTERFACE = 2  # of the compiled module that these calls are written for
+
+
+@functools.cache
+def native() -> Any:
+    """The compiled module, or a text that says why there is none."""
+    try:
+        import posenc.kernels._native as module
+    except ImportError as error:
+        reason = str(error)
+        if MISSING.exists():  # the build leaves its last words there
+            reason = MISSING.read_text(encoding="utf-8", errors="replace").strip()
+        return f"not compiled ({reason}); {AGAIN}, with a C++ compiler at hand"
+    interface = getattr(module, "INTERFACE", None)
+    if interface != INTERFACE:
+        return f"compiled for interface {interface}, where {INTERFACE} is needed; {AGAIN}"
+    return module
+
+
+def phases(spec: Any) -> Any:
+    """The steps of a spec, as the compiled code holds them."""
+    if "phases" not in spec.plans:
+        spec.plans["phases"] = native().Phases(spec.arrays["step"], spec.arrays.get("origin"))
+    return spec.plans["phases"]
+
+
+def rotation(spec: Any, *, inverse: bool, transposed: bool) -> Any:
+    """What turns channels."""
+    key = ("turn", inverse, transposed)
+    if key not in spec.plans:
+        p = turning(spec, inverse=inverse, transposed=transposed)
+        spec.plans[key] = native().Rotation(
+            phases(spec), p.source, p.target, p.part, p.blocks, p.sign, p.factor, p.divide
+        )
+        if len(spec.axes) == 1 and not transposed:
+            spec.plans["direct", inverse] = spec.plans[key]  # what `direct` asks for
+    return spec.plans[key]
+
+
+def moving(spec: Any, target: Any) -> tuple[Any, Any, bool]:
+    """A rotation, what turns keys from another to it, and whether they are the same.
+
+    The last one of a spec is kept.
+    """
+    last: tuple[Any, Any, bool] | None = spec.plans.get("move")
+    if last is None or (last[0] is not target and last[0] != target):
+        alike = spec == target  # then the angle is that of how far a key moves
+        arrays = {"step": spec.arrays["step"]} if alike else difference(spec, target).arrays
+        p, ratio = (
+            turning(spec, inverse=False),
+            target.attention_factor / spec.attention_factor,
+        )
+        steps = native().Phases(arrays["step"], arrays.get("origin"))
+        plan = native().Rotation(steps, p.source, p.source, p.part, p.blocks, p.sign, ratio, False)
+        last = spec.plans["move"] = target, plan, alike
+    return last
+
+
+def sinusoids(spec: Any) -> Any:
+    """What makes the rows of a table."""
+    if "rows" not in spec.plans:
+        blocks, lone = spec.arrangement.blocks(spec.pairs), spec.odd == "sin_extra"
+        factor, pad = spec.magnitude.table(spec.dim), padding(spec)
+        spec.plans["rows"] = native().Sinusoids(
+            phases(spec), spec.dim, spec.order, blocks, lone, factor, pad
+        )
+    return spec.plans["rows"]
+
+
+def biases(spec: Any) -> tuple[Any, Any, tuple[int, ...] | None]:
+    """What writes the entries of a bias, its slopes, and the shape of the weight it learns.
+
+    entries(result, q_positions, k_positions, slopes or weight, threads)
+    """
+    if "bias" not in spec.plans:
+        module, learned, slopes = native(), None, None
+        if "slopes" in spec.arrays:
+            slopes = spec.arrays["slopes"].astype(np.float32)
+            entries = functools.partial(_alibi, module.alibi, spec.form)
+        else:
+            learned = spec.shapes["weight"]
+            how = spec.arrays["thresholds"], spec.direction
+            entries = functools.partial(_buckets, module.buckets, *how)
+        spec.plans["bias"] = entries, slopes, learned
+    return spec.plans["bias"]
+
+
+def _alibi(write: Any, form: str, result: Any, q: Any, k: Any, slopes: Any, count: int) -> None:
+    write(result, q, k, slopes, form, count)
+
+
+def _buckets(
+    write: Any,
+    thresholds: Any,
+    direction: str,
+    result: Any,
+    q: Any,
+    k: Any,
+    weight: Any,
+    count: int,
+) -> None:
+    write(result, q, k, thresholds, weight, direction, count)
+
+
+def remember_scores(spec: Any) -> None:
+    """Let one token of a relative encoding go unread, where no position is out of its range."""
+    free = type(spec).check_positions is RelativeSpec.check_positions and len(spec.axes) == 1
+    if free and spec.heads is None and not isinstance(native(), str):
+        spec.plans["relative"] = native().check_near, spec.shapes
+
+
+def threads() -> int:
+    """How many threads torch would use where it is loaded; 0 leaves it to the kernel.
+
+    Arrays of NumPy follow torch as well: one process has one number. torch carries what
+    `set_num_threads` said to every thread and to forked children, and OpenMP alone does not.
+    """
+    ask = getattr(sys.modules.get("torch"), "get_num_threads", None)
+    return 0 if ask is None else int(ask())
+
+
+def flat(positions: Positions, length: int) -> Any:
+    """Positions as the compiled code takes them: a number or an array."""
+    return packed(positions.ends, length) if isinstance(positions, Packed) else positions

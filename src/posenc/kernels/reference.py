@@ -33,9 +33,18 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing, advanced
 from posenc.encodings.rotary.pairing import turn as pairs_turned
 from posenc.encodings.table.base import TableSpec
-from posenc.kernels.places import Counted, beside
 from posenc.kernels.plans import difference, sides_of_move
-from posenc.kernels.requests import Add, Bias, CosSin, Request, Rerotate, Rotate, Table
+from posenc.kernels.requests import (
+    Add,
+    Bias,
+    CosSin,
+    Counted,
+    Request,
+    Rerotate,
+    Rotate,
+    Table,
+    beside,
+)
 
 # --- rotations ------------------------------------------------------------------------------------
 
@@ -174,7 +183,7 @@ def table(request: Table) -> Array:
     """The rows (..., dim) at positions (..., axes)."""
     positions, xp = request.positions, request.xp
     if isinstance(positions, Counted):
-        positions = positions.array(xp)
+        positions = arange(positions.length, xp=xp, device=positions.device)[:, None]
     rows = _rows(request.spec, positions, request.params, compute_dtype(request.dtype, xp), xp)
     return astype(rows, request.dtype, xp)
 
@@ -192,8 +201,7 @@ def add(request: Add) -> Array:
 def _rows(
     spec: TableSpec, positions: Array, params: Mapping[str, Array], inner: Any, xp: Any
 ) -> Array:
-    values = {**constants(spec, positions, xp=xp), **params}
-    return spec.rows(positions, values, dtype=inner, xp=xp)
+    return spec.rows(positions, {**constants(spec, positions, xp=xp), **params}, dtype=inner, xp=xp)
 
 
 # --- biases ---------------------------------------------------------------------------------------

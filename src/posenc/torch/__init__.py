@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 from posenc._core.foreign import taught
 from posenc.torch.attend import attend
 from posenc.torch.attention import attention
-from posenc.torch.bias import AttentionBias
-from posenc.torch.diffusers import get_1d_rotary_pos_embed
 from posenc.torch.flex import alibi_mask_mod, alibi_reach, packed_mask_mod, score_mod, slopes
-from posenc.torch.relative import RelativeAttention
-from posenc.torch.rope_types import rope_parameters, rope_types
+from posenc.torch.libraries import get_1d_rotary_pos_embed, rope_parameters, rope_types
+from posenc.torch.modules import AttentionBias, PositionTable, RelativeAttention
 from posenc.torch.rotary import RotaryEmbedding
-from posenc.torch.table import PositionTable
 
 if TYPE_CHECKING:
     from posenc.detect.adopt import adopt, adopting, release

@@ -53,9 +53,10 @@ class CosSinForm(NamedTuple):
             ids = ids.expand(count, *ids.shape[1:]).movedim(0, -1)
         elif place != "last":
             dimensions = " or ".join(str(ndim) for ndim in self.axes)
-            received = f"shape {tuple(ids.shape)}"
             raise bad_argument(
-                "AdoptedRotary: position_ids", f"positions of {dimensions} dimensions", received
+                "AdoptedRotary: position_ids",
+                f"positions of {dimensions} dimensions",
+                f"shape {tuple(ids.shape)}",
             )
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
 
@@ -93,9 +94,8 @@ class FormedCosSin:
         if self.plain:
             return channels(ids, x.dtype)
         form = self.form
-        dtype = form.dtype or x.dtype
         length = ids.max() + 1 if self.needs_length else None
-        cos, sin = channels(form.positions(ids), dtype, length=length)
+        cos, sin = channels(form.positions(ids), form.dtype or x.dtype, length=length)
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
@@ -105,7 +105,6 @@ class LayerCosSin:
     """A hook that gives one layer cosines and sines of its own, whatever the others get."""
 
     def __init__(self, form: CosSinForm) -> None:
-        self.form = form
         self._formed = FormedCosSin(form)
 
     def __call__(
@@ -115,8 +114,11 @@ class LayerCosSin:
         x = args[0] if args else kwargs["hidden_states"]
         positions = kwargs.get("position_ids")
         if kwargs.get("position_embeddings") is None or positions is None:
-            expected = "to be called with position_embeddings and position_ids by name"
-            raise bad_argument(type(layer).__name__, expected, ", ".join(kwargs))
+            raise bad_argument(
+                type(layer).__name__,
+                "to be called with position_embeddings and position_ids by name",
+                ", ".join(kwargs),
+            )
         return args, {**kwargs, "position_embeddings": self._formed(x, positions)}
 
 
@@ -128,8 +130,7 @@ def _hooks_of(module: nn.Module) -> dict[str, Any]:
 
 def is_dispatched(module: nn.Module) -> bool:
     """Whether accelerate put a forward of its own around that of a module."""
-    forward = vars(module).get("forward")
-    return "_hf_hook" in vars(module) and isinstance(forward, functools.partial)
+    return "_hf_hook" in vars(module) and isinstance(vars(module).get("forward"), functools.partial)
 
 
 def unhooked(module: nn.Module) -> nn.Module:
@@ -173,11 +174,6 @@ class AdoptedRotary(nn.Module):
         return self._old[0]
 
     @property
-    def formed(self) -> list[FormedCosSin]:
-        """What computes it, for each type of layer."""
-        return [*self._formed.values()]
-
-    @property
     def forms(self) -> dict[str | None, CosSinForm]:
         """What is computed, for each type of layer."""
         return {name: formed.form for name, formed in self._formed.items()}
@@ -186,8 +182,7 @@ class AdoptedRotary(nn.Module):
         """Cosines and sines of the positions, on the device of `x`."""
         formed = self._only or self._formed.get(layer_type)
         if formed is None:  # a type of layer that no layer of the plan has
-            left: Answer = self.old(x, position_ids=position_ids, layer_type=layer_type)
-            return left
+            return self.old(x, position_ids=position_ids, layer_type=layer_type)
         return formed(x, position_ids)
 
     def __getattr__(self, name: str) -> Any:

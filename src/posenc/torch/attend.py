@@ -102,39 +102,55 @@ def attend(
     for kind in parameters:
         if entry.spec(kind) is None:
             kinds = [spec.kind for spec in entry.specs]
-            todo = suggest(kind, kinds) if kinds else "The entry has no encodings."
-            raise bad_argument("attend: params", "kinds of the entry", repr(kind), todo)
-    rows, keys = q.shape[-2], k.shape[-2]
+            raise bad_argument(
+                "attend: params",
+                "kinds of the entry",
+                repr(kind),
+                suggest(kind, kinds) if kinds else "The entry has no encodings.",
+            )
     if k.shape[-3:-1] != v.shape[-3:-1]:
-        expected = "keys and values of one number of heads and tokens, shape (..., heads, k, dim)"
-        raise bad_argument("attend: v", expected, f"shapes {tuple(k.shape)} and {tuple(v.shape)}")
-    if q_positions is None and k_positions is None and rows == keys:
-        q_positions = k_positions = torch.arange(rows, device=q.device)
-    bound = entry.window is not None or entry.temperature is not None
-    acts = bound or any(spec.kind != "table" for spec in entry.specs)
-    needed = acts or (isinstance(mask, str) and mask == "causal")
+        raise bad_argument(
+            "attend: v",
+            "keys and values of one number of heads and tokens, shape (..., heads, k, dim)",
+            f"shapes {tuple(k.shape)} and {tuple(v.shape)}",
+        )
+    if q_positions is None and k_positions is None and q.shape[-2] == k.shape[-2]:
+        q_positions = k_positions = torch.arange(q.shape[-2], device=q.device)
+    needed = (
+        entry.window is not None
+        or entry.temperature is not None
+        or any(spec.kind != "table" for spec in entry.specs)
+        or (isinstance(mask, str) and mask == "causal")
+    )
     if needed and (q_positions is None or k_positions is None):
-        todo = "Queries of a decoding step are the last of their sequence, not the first."
-        raise bad_argument("attend: positions", "those of q and k", None, todo)
+        raise bad_argument(
+            "attend: positions",
+            "those of q and k",
+            None,
+            "Queries of a decoding step are the last of their sequence, not the first.",
+        )
     rotary, width = entry.spec("rotary"), q.shape[-1]
     if isinstance(rotary, RotarySpec):
-        learned = parameters.get("rotary")
-        more: dict[str, Any] = {"params": learned, "length": length}
+        more: dict[str, Any] = {"params": parameters.get("rotary"), "length": length}
         q = functional.rotate(rotary, q, positions=q_positions, role="query", **more)
         k = functional.rotate(rotary, k, positions=k_positions, role="key", **more)
     q = _warmed(q, entry, rotary, q_positions, length)
     if k.shape[-3] != q.shape[-3]:
         k, v = (_spread(x, q.shape[-3]) for x in (k, v))
     relative, bias = entry.spec("relative"), entry.spec("bias")
-    if scale is None:
-        scale = entry.scale
+    scale = entry.scale if scale is None else scale
     if scale is None:
         scale = relative.scale if isinstance(relative, RelativeSpec) else width**-0.5
     added: Any = None
     if isinstance(bias, BiasSpec):
-        learned = parameters.get("bias")
         added = functional.bias(
-            bias, q_positions, k_positions, params=learned, dtype=q.dtype, xp=torch, device=q.device
+            bias,
+            q_positions,
+            k_positions,
+            params=parameters.get("bias"),
+            dtype=q.dtype,
+            xp=torch,
+            device=q.device,
         )
         added = added * scale if bias.place == "before" else added
     if isinstance(relative, RelativeSpec):
@@ -147,14 +163,11 @@ def attend(
     if seen is not None:
         added = seen if added is None else added.masked_fill(~seen, float("-inf"))
     if not (isinstance(relative, RelativeSpec) and relative.on_values):
-        out: Tensor = scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale)
-        return out
-    scores = q @ k.transpose(-1, -2) * scale + added
-    weights = scores.softmax(dim=-1)
-    of_values = functional.relative_values(
+        return scaled_dot_product_attention(q, k, v, attn_mask=added, scale=scale)
+    weights = (q @ k.transpose(-1, -2) * scale + added).softmax(dim=-1)
+    return weights @ v + functional.relative_values(
         relative, weights, q_positions, k_positions, params=parameters.get("relative")
     )
-    return weights @ v + of_values
 
 
 def _warmed(
@@ -171,8 +184,11 @@ def _warmed(
         factor = functional.logit_scale(spec, positions, length=length, xp=torch, device=q.device)
         if isinstance(factor, Tensor) and factor.ndim:
             if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
-                expected = f"a position for each of {q.shape[-2]} queries, along one axis"
-                raise bad_argument("attend: q_positions", expected, tuple(factor.shape))
+                raise bad_argument(
+                    "attend: q_positions",
+                    f"a position for each of {q.shape[-2]} queries, along one axis",
+                    tuple(factor.shape),
+                )
             q = (q * factor[..., None, :, None]).to(q.dtype)
         elif isinstance(factor, Tensor) or factor != 1:
             q = (q * factor).to(q.dtype)
@@ -185,15 +201,25 @@ def _of_module(
     """The spec of a module, and what it has learned by kind."""
     name = type(module).__name__
     if parameters:
-        todo = f"A {name} brings its own. To pass others, pass its `spec`."
-        raise bad_argument("attend: params", "none beside a module", "some", todo)
-    if getattr(module, "seq_dim", -2) != -2 and module.spec.kind == "rotary":
-        todo = "Transpose heads and sequence of q, k and v, and make it with the default."
-        raise bad_argument(f"attend: {name}", "seq_dim=-2", f"seq_dim={module.seq_dim}", todo)
-    if module.heads is not None:
-        todo = "Pass its `spec` and the queries of all heads, or add `module(...)` to the mask."
         raise bad_argument(
-            f"attend: {name}", "a module of all heads", f"heads={module.heads}", todo
+            "attend: params",
+            "none beside a module",
+            "some",
+            f"A {name} brings its own. To pass others, pass its `spec`.",
+        )
+    if getattr(module, "seq_dim", -2) != -2 and module.spec.kind == "rotary":
+        raise bad_argument(
+            f"attend: {name}",
+            "seq_dim=-2",
+            f"seq_dim={module.seq_dim}",
+            "Transpose heads and sequence of q, k and v, and make it with the default.",
+        )
+    if module.heads is not None:
+        raise bad_argument(
+            f"attend: {name}",
+            "a module of all heads",
+            f"heads={module.heads}",
+            "Pass its `spec` and the queries of all heads, or add `module(...)` to the mask.",
         )
     spec: Spec = module.spec
     learned = module.learned()
@@ -210,20 +236,25 @@ def _entry(entry: Any) -> Entry:
     if isinstance(entry, Sequence) and not isinstance(entry, str) and entry:
         entry = _layer(entry)
     if not isinstance(entry, Entry):
-        expected = "an entry of a plan, a spec, a module of posenc.torch, or None"
-        raise bad_argument("attend: entry", expected, type(entry).__name__)
+        raise bad_argument(
+            "attend: entry",
+            "an entry of a plan, a spec, a module of posenc.torch, or None",
+            type(entry).__name__,
+        )
     if entry.attentions:
         inner = ", ".join(one.name for one in entry.attentions)
-        todo = "Pass each by itself, and what it lets the main attention see as `mask`."
         raise bad_argument(
-            "attend: entry", "one attention", f"{entry.name!r} with {inner} inside it", todo
+            "attend: entry",
+            "one attention",
+            f"{entry.name!r} with {inner} inside it",
+            "Pass each by itself, and what it lets the main attention see as `mask`.",
         )
     if entry.convolution is not None:
-        todo = (
-            "It mixes embeddings before attention: apply it there, and pass the rest of the plan."
-        )
         raise bad_argument(
-            "attend: entry", "what acts in attention", f"a convolution, {entry.convolution!r}", todo
+            "attend: entry",
+            "what acts in attention",
+            f"a convolution, {entry.convolution!r}",
+            "It mixes embeddings before attention: apply it there, and pass the rest of the plan.",
         )
     if entry.temperature is None:
         return entry
@@ -231,9 +262,11 @@ def _entry(entry: Any) -> Entry:
         raise bad_argument("attend: temperature", "a Temperature", type(entry.temperature).__name__)
     rotary = entry.spec("rotary")
     if isinstance(rotary, RotarySpec) and rotary.magnitude_of_scores.temperature is not None:
-        todo = "Leave out one of them."
         raise bad_argument(
-            "attend: temperature", "one", "one of the entry and one of its rotary encoding", todo
+            "attend: temperature",
+            "one",
+            "one of the entry and one of its rotary encoding",
+            "Leave out one of them.",
         )
     return entry
 
@@ -254,18 +287,18 @@ def _layer(entries: Sequence[Any]) -> Entry:
         if not isinstance(one, Layer):
             raise bad_argument("attend: entry", "layers of a reading", type(one).__name__)
     if len({one.attention for one in entries}) > 1:
-        names = sorted({one.attention or "the main one" for one in entries})
-        todo = "Pass each by itself, and what it lets the main attention see as `mask`."
-        raise bad_argument("attend: entry", "one attention", ", ".join(names), todo)
-    convolutions = [one.convolution for one in entries if one.convolution]
-    warm = [one.logit_scale for one in entries if one.logit_scale is not None]
-    scales = [one.scale for one in entries if one.scale is not None]
+        raise bad_argument(
+            "attend: entry",
+            "one attention",
+            ", ".join(sorted({one.attention or "the main one" for one in entries})),
+            "Pass each by itself, and what it lets the main attention see as `mask`.",
+        )
     return Entry(
         entries[0].layer or "layer",
         specs=tuple(one.spec for one in entries if one.spec is not None),
-        convolution=convolutions[0] if convolutions else None,
-        temperature=warm[0] if warm else None,
-        scale=scales[0] if scales else None,
+        convolution=next((one.convolution for one in entries if one.convolution), None),
+        temperature=next((o.logit_scale for o in entries if o.logit_scale is not None), None),
+        scale=next((one.scale for one in entries if one.scale is not None), None),
     )
 
 
@@ -279,8 +312,12 @@ def _spread(x: Tensor, heads: int) -> Tensor:
 def _seen(mask: Any, window: int | None, q: Any, k: Any, device: torch.device) -> Tensor | None:
     """Where a query sees a key, (..., 1, q, k), or None where it sees all."""
     if isinstance(mask, str) and mask not in ("none", "causal"):
-        todo = suggest(mask, ["none", "causal"])
-        raise bad_argument("attend: mask", "'none', 'causal' or a tensor", repr(mask), todo)
+        raise bad_argument(
+            "attend: mask",
+            "'none', 'causal' or a tensor",
+            repr(mask),
+            suggest(mask, ["none", "causal"]),
+        )
     if isinstance(mask, Tensor) and mask.dtype != torch.bool:
         raise bad_argument(
             "attend: mask", "a boolean tensor", mask.dtype, "True where a key is seen."

@@ -21,9 +21,8 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.functional.arguments.common import name_of
 from posenc.functional.arguments.scores import head_range
-from posenc.torch.bias import AttentionBias
-from posenc.torch.registration import RegisteredNames
-from posenc.torch.relative import RelativeAttention
+from posenc.torch.libraries import RegisteredNames, registered_attention
+from posenc.torch.modules import AttentionBias, RelativeAttention
 
 Encoding = BiasSpec | RelativeSpec | AttentionBias | RelativeAttention
 # An entry of the mask: 31 bits for the position of its query and as many for that of its key, where
@@ -77,9 +76,8 @@ def attention(encoding: Encoding | Sequence[Encoding | None]) -> ModelAttention:
     several = isinstance(encoding, Sequence)
     if several and not encoding:
         raise bad_argument("attention", "an encoding for each layer", "none")
-    every: Sequence[Any] = encoding if isinstance(encoding, Sequence) else [encoding]
-    modules = [_module(one) for one in every]
-    return ModelAttention(modules, several=several)
+    every: Any = encoding if several else [encoding]
+    return ModelAttention([_module(one) for one in every], several=several)
 
 
 def _module(encoding: Any) -> AttentionBias | RelativeAttention | None:
@@ -88,20 +86,26 @@ def _module(encoding: Any) -> AttentionBias | RelativeAttention | None:
     elif isinstance(encoding, (BiasSpec, RelativeSpec)):
         kind = AttentionBias if isinstance(encoding, BiasSpec) else RelativeAttention
         if encoding.shapes:
-            expected = (
-                f"a module that holds its parameters: {kind.__name__}({name_of(encoding)}(…))"
-            )
             raise bad_argument(
-                "attention", expected, "the spec", "Train and save it with the model."
+                "attention",
+                f"a module that holds its parameters: {kind.__name__}({name_of(encoding)}(…))",
+                "the spec",
+                "Train and save it with the model.",
             )
         module = kind(encoding)  # type: ignore[arg-type]
     else:
-        expected = "a bias or relative encoding, or the module of one"
-        todo = "A rotation acts on queries and keys: posenc.torch.adopt, or a rope_type."
-        raise bad_argument("attention", expected, name_of(encoding), todo)
+        raise bad_argument(
+            "attention",
+            "a bias or relative encoding, or the module of one",
+            name_of(encoding),
+            "A rotation acts on queries and keys: posenc.torch.adopt, or a rope_type.",
+        )
     if module is not None and len(module.spec.axes) > 1:
-        received = f"{name_of(module.spec)} with axes {module.spec.axes}"
-        raise bad_argument("attention", "positions along one axis", received)
+        raise bad_argument(
+            "attention",
+            "positions along one axis",
+            f"{name_of(module.spec)} with axes {module.spec.axes}",
+        )
     return module
 
 
@@ -123,14 +127,9 @@ class ModelAttention:
         `remove()` of the result takes the name out again; as a context manager it does so at the
         end. A name that is taken is refused.
         """
-        from transformers import AttentionInterface
-        from transformers.masking_utils import AttentionMaskInterface
-
-        tables = (AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping)
-        rows = [(tables[0], name, self), (tables[1], name, self.mask)]
         if name == "eager":  # each model has its own
             raise bad_argument("attention: name", "a name that is free", repr(name))
-        return RegisteredNames(rows, "attention")
+        return registered_attention(name, self, self.mask, "attention")
 
     def mask(
         self,
@@ -142,8 +141,12 @@ class ModelAttention:
     ) -> Tensor:
         """The mask of a step, for `AttentionMaskInterface`: (batch, 1, q, k)."""
         skips = dict.fromkeys(("allow_is_causal_skip", "allow_is_bidirectional_skip"), False)
-        places = {"kv_length": kv_length, "kv_offset": kv_offset, "attention_mask": attention_mask}
-        seen = self._seen(**places, **{**kwargs, **skips})
+        seen = self._seen(
+            kv_length=kv_length,
+            kv_offset=kv_offset,
+            attention_mask=attention_mask,
+            **{**kwargs, **skips},
+        )
         device = seen.device
         rows = kwargs.get("cache_position")  # of the queries, before transformers 5.2
         if rows is None:
@@ -175,8 +178,7 @@ class ModelAttention:
         groups = query.shape[1] // key.shape[1]
         if groups > 1:
             key, value = (x.repeat_interleave(groups, dim=1) for x in (key, value))
-        if is_causal is None:
-            is_causal = getattr(module, "is_causal", True)
+        is_causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         seen, at = _read(attention_mask, query.shape[2], key.shape[2], query.device)
         if attention_mask is None and is_causal and query.shape[2] > 1:
             seen = at[1][None, :] <= at[0][:, None]
@@ -189,8 +191,7 @@ class ModelAttention:
             added, scale = _added(encoding, query, key, at, scale)
         else:
             encoding = None
-        if kwargs.get("position_bias") is not None:
-            own = kwargs["position_bias"]
+        if (own := kwargs.get("position_bias")) is not None:
             added = own if added is None else added + own
         if seen is not None and seen.is_floating_point():
             added, seen = (seen if added is None else added + seen), None
@@ -219,8 +220,11 @@ class ModelAttention:
             return self.encodings[0]
         number = getattr(module, "layer_idx", None)
         if number is None or not 0 <= number < len(self.encodings):
-            expected = f"a layer_idx from 0 to {len(self.encodings) - 1}, as encodings were given"
-            raise bad_argument(f"attention of {type(module).__name__}", expected, number)
+            raise bad_argument(
+                f"attention of {type(module).__name__}",
+                f"a layer_idx from 0 to {len(self.encodings) - 1}, as encodings were given",
+                number,
+            )
         return self.encodings[number]
 
 
@@ -229,8 +233,7 @@ def _read(
 ) -> tuple[Tensor | None, tuple[Tensor, Tensor]]:
     """Which keys are seen, or what is added; and where tokens stand."""
     if mask is None or mask.dtype != MARKED:
-        at = torch.arange(rows, device=device), torch.arange(keys, device=device)
-        return mask, at
+        return mask, (torch.arange(rows, device=device), torch.arange(keys, device=device))
     mask = mask.view(torch.int64)[..., :keys]
     entries = torch.where(mask >= 0, mask, ~mask)
     q = (entries[:, 0, :, 0] >> BITS) - ZERO
@@ -240,32 +243,38 @@ def _read(
 
 def _check_mask(mask: Tensor | None, rows: int, keys: int) -> None:
     """Refuse a mask that is none of ours, where positions do not follow from the lengths."""
-    expected, todo = None, ""
     if mask is not None and mask.dtype == MARKED:
         return
+    received = "none" if mask is None else f"{tuple(mask.shape)} in {mask.dtype}"
     if rows != keys:
-        expected = f"one of ours for {rows} queries and {keys} keys"
-        todo = "Register it by `attention(…).register(name)`, and let the model make its mask."
-    elif mask is not None and not (
-        mask.ndim == 4 and (mask.is_floating_point() or mask.dtype == torch.bool)
-    ):
-        expected = "shape (batch, heads or 1, q, k), boolean or floating"
-    if expected:
-        received = "none" if mask is None else f"{tuple(mask.shape)} in {mask.dtype}"
-        raise bad_argument("attention: attention_mask", expected, received, todo)
+        raise bad_argument(
+            "attention: attention_mask",
+            f"one of ours for {rows} queries and {keys} keys",
+            received,
+            "Register it by `attention(…).register(name)`, and let the model make its mask.",
+        )
+    if mask is None or (mask.ndim == 4 and (mask.is_floating_point() or mask.dtype == torch.bool)):
+        return
+    raise bad_argument(
+        "attention: attention_mask",
+        "shape (batch, heads or 1, q, k), boolean or floating",
+        received,
+    )
 
 
 def _crosses(module: Any) -> bool:
     """Whether a layer attends to another sequence than its own."""
     if getattr(module, "is_cross_attention", False):
         return True
-    config = getattr(module, "config", None)
     if getattr(module, "is_causal", True):
         return False
-    decodes = getattr(module, "is_decoder", None)
+    config, decodes = getattr(module, "config", None), getattr(module, "is_decoder", None)
     if decodes is None and getattr(config, "is_encoder_decoder", False):
-        expected = "a layer that says by `is_decoder` whether it attends to another sequence"
-        raise bad_argument("attention", expected, type(module).__name__)
+        raise bad_argument(
+            "attention",
+            "a layer that says by `is_decoder` whether it attends to another sequence",
+            type(module).__name__,
+        )
     return bool(getattr(config, "is_decoder", False) if decodes is None else decodes)
 
 
@@ -295,8 +304,11 @@ def _added(
     if isinstance(encoding, AttentionBias):
         first, end = head_range(encoding.heads, spec.heads, "attention")
         if end - first != query.shape[1]:
-            expected = f"{query.shape[1]} heads, as the layer has"
-            raise bad_argument(f"attention({name_of(spec)})", expected, end - first)
+            raise bad_argument(
+                f"attention({name_of(spec)})",
+                f"{query.shape[1]} heads, as the layer has",
+                end - first,
+            )
         added = encoding(*at, dtype=query.dtype, device=query.device)
     else:
         added = encoding(query, key, *at)
@@ -307,9 +319,7 @@ def _added(
 
 def _masked(scores: Tensor, seen: Tensor | None) -> Tensor:
     """Scores without those of keys that are not seen; a query that sees none has them all alike."""
-    if seen is None:
-        return scores
-    return scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+    return scores if seen is None else scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
 
 
 def _softmax(scores: Tensor, sinks: Tensor | None) -> Tensor:
@@ -318,5 +328,4 @@ def _softmax(scores: Tensor, sinks: Tensor | None) -> Tensor:
     if sinks is None:
         return scores.softmax(dim=-1, dtype=wide).to(scores.dtype)
     column = sinks.reshape(1, -1, 1, 1).expand(*scores.shape[:-1], 1).to(wide)
-    every = torch.cat((scores.to(wide), column), dim=-1)
-    return every.softmax(dim=-1).to(scores.dtype)[..., :-1]
+    return torch.cat((scores.to(wide), column), dim=-1).softmax(dim=-1).to(scores.dtype)[..., :-1]

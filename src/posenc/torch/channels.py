@@ -22,7 +22,7 @@ from posenc._core.errors import bad_argument
 from posenc._core.tracing import outside
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.kernels import native
+from posenc.kernels.plans import native
 from posenc.kernels.torch.state import NARROW, followed
 
 Columns = Literal["halves", "twice"] | tuple[int, ...]
@@ -36,11 +36,10 @@ class ChannelCosSin:
 
     def __init__(self, spec: RotarySpec, columns: Columns | Sequence[int]) -> None:
         pairs = spec.pairs
-        if isinstance(columns, str):
-            both = (
-                np.tile(np.arange(pairs), 2) if columns == "halves" else np.arange(2 * pairs) // 2
-            )
-            numbers = [int(number) for number in both]
+        if columns == "halves":
+            numbers = [*range(pairs)] * 2
+        elif columns == "twice":
+            numbers = [pair for pair in range(pairs) for _ in range(2)]
         else:
             numbers = list(columns)
         if not all(0 <= number <= pairs for number in numbers):
@@ -70,8 +69,7 @@ class ChannelCosSin:
             if narrow and where.numel() and not followed():
                 cos = where.new_empty((*where.shape[:-1], len(self.columns)), dtype=dtype)
                 sin = torch.empty_like(cos)
-                threads = torch.get_num_threads()
-                self._phases.cos_sin(where, cos, sin, self.factor, False, threads)
+                self._phases.cos_sin(where, cos, sin, self.factor, False, torch.get_num_threads())
                 return cos, sin
         return self._usual(positions, dtype, length)
 
@@ -104,8 +102,8 @@ class ChannelCosSin:
             if a < axes:
                 p = where[..., a, None]
                 p_low = ((p & 0xFFFFFFFF) ^ 2**31) - 2**31
-                p_high = (p >> 32) + ((p >> 31) & 1)
                 # Less than 2**63 - 2**31 in size, as no position has both words at their least.
+                p_high = (p >> 32) + ((p >> 31) & 1)
                 crossed = p_low * step_high + p_high * step_low
                 product = p_low * step_low
             else:  # the phase of position 0
@@ -156,7 +154,7 @@ class ChannelCosSin:
 
     def _native(self) -> Any:
         """The steps as the compiled kernel holds them, or None where there is no such kernel."""
-        module = native.native()
+        module = native()
         if isinstance(module, str):
             return None
         rows = self._patterns()

@@ -61,8 +61,7 @@ def slopes(
             "slopes", "an ALiBi spec, as other biases are no straight lines", name_of(spec)
         )
     values, _ = _given(spec, params, heads, device)
-    prepared: Tensor = spec.prepare(values, dtype=torch.float32, xp=library(torch))["slopes"]
-    return prepared
+    return spec.prepare(values, dtype=torch.float32, xp=library(torch))["slopes"]
 
 
 def score_mod(
@@ -126,8 +125,12 @@ def score_mod(
     if (q_positions is None) != (k_positions is None):
         raise bad_argument(caller, "positions of both sides, or of neither", "those of one")
     if q_positions is None and (len(spec.axes) > 1 or not spec.pointwise):
-        todo = "Its entries are not functions of two indices."
-        raise bad_argument(f"{caller}: positions", "those of both sides", None, todo)
+        raise bad_argument(
+            f"{caller}: positions",
+            "those of both sides",
+            None,
+            "Its entries are not functions of two indices.",
+        )
     if not spec.pointwise:
         dense = functional.bias(
             spec, q_positions, k_positions, params=params, heads=heads, xp=torch, device=device
@@ -139,9 +142,11 @@ def score_mod(
         read: Callable[[Tensor, Tensor, Tensor], Any] = _indices
     else:
         places = sides(spec.axes, q_positions, k_positions, xp=xp, device=home, caller=caller)
-        q = tuple(axis[..., 0] for axis in places.q)
-        k = tuple(axis[..., 0, :] for axis in places.k)
-        read = _reader(q, k, caller)
+        read = _reader(
+            tuple(axis[..., 0] for axis in places.q),
+            tuple(axis[..., 0, :] for axis in places.k),
+            caller,
+        )
 
     def modified(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         m, n = read(b, i, j)
@@ -153,18 +158,16 @@ def score_mod(
 
 def _given(spec: Any, params: Any, heads: Any, device: Any) -> tuple[dict[str, Any], Any]:
     """Constants and parameters of some heads, and the device they are on."""
-    first, end = head_range(heads, spec.heads, name_of(spec))
-    tensors = [p for p in (params or {}).values() if isinstance(p, Tensor)]
-    undivided(name_of(spec), *tensors)
-    device = tensors[0].device if device is None and tensors else device
-    beside = torch.empty(0, device=device)
-    xp = library(torch)
     caller = name_of(spec)
+    first, end = head_range(heads, spec.heads, caller)
+    tensors = [p for p in (params or {}).values() if isinstance(p, Tensor)]
+    undivided(caller, *tensors)
+    device = tensors[0].device if device is None and tensors else device
+    beside, xp = torch.empty(0, device=device), library(torch)
     return known(spec, params, first, end, beside, xp=xp, device=device, caller=caller), device
 
 
-def _indices(b: Tensor, i: Tensor, j: Tensor) -> tuple[tuple[Tensor], tuple[Tensor]]:
-    del b
+def _indices(_b: Tensor, i: Tensor, j: Tensor) -> tuple[tuple[Tensor], tuple[Tensor]]:
     return (i,), (j,)
 
 
@@ -299,11 +302,9 @@ def alibi_mask_mod(
     56
     """
     distances = alibi_reach(spec, largest=largest, heads=heads)
-    never = 2**62
-    reach = torch.tensor([never if r is None else r for r in distances], device=device)
+    reach = torch.tensor([2**62 if r is None else r for r in distances], device=device)
 
-    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        del b
+    def seen(_b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         near = (i - j).abs() < reach[h]
         return near & (j <= i) if mask == "causal" else near
 
@@ -355,8 +356,7 @@ def packed_mask_mod(
         raise bad_argument("packed_mask_mod: mask", "'none' or 'causal'", repr(mask))
     segment = positions.segments(cu_seqlens, total)
 
-    def seen(b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
-        del b, h
+    def seen(_b: Tensor, _h: Tensor, i: Tensor, j: Tensor) -> Tensor:
         own = segment[i] == segment[j]
         return own & (j <= i) if mask == "causal" else own
 

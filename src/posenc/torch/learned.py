@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, MutableMapping
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,72 @@ from torch import Tensor, nn
 from posenc import functional
 from posenc._core.errors import mismatch
 from posenc._core.foreign import check_call
+from posenc._core.spec.spec import Spec
 from posenc.functional.arguments.scores import head_range, part_shapes
+
+# --- what checkpoints hold of positions, and a module without buffers does not need ---------------
+
+NAMES = frozenset(
+    (
+        *("pe", "pos_embed", "pos_emb", "position_embeddings", "positional_embedding"),
+        *("pos_embedding", "weights", "_float_tensor", "position_ids", "inv_freq"),
+        *("original_inv_freq", "freqs", "freqs_cis", "cos_cached", "sin_cached", "cos_sin_cache"),
+    )
+)
+CLOSE = 1e-2  # in half precision, or from float32 angles, it is still the same table
+
+
+class StalePositionsWarning(UserWarning):
+    """A checkpoint holds positions of another convention than the spec's."""
+
+
+def drop(
+    state: MutableMapping[str, Any],
+    prefix: str,
+    module: Any,
+    expected: Callable[[Spec, Tensor], np.ndarray | None],
+) -> None:
+    """Remove stale positions from a state dict, and warn where their values are not the spec's."""
+    for name in NAMES.difference(dict(module.named_parameters(recurse=False))):
+        stored = state.pop(prefix + name, None)
+        if not isinstance(stored, Tensor) or not stored.is_floating_point() or stored.is_meta:
+            continue
+        error = expected(module.spec, stored.detach().cpu().double())
+        if error is None or not error.size or float(np.max(error)) <= CLOSE:
+            continue
+        warnings.warn(
+            f"{type(module).__name__}: {prefix + name!r} of the checkpoint differs from the spec "
+            f"by {float(np.max(error)):.3g}: the model was trained with another convention. What "
+            "is stored is not loaded; change the spec.",
+            StalePositionsWarning,
+            stacklevel=5,
+        )
+
+
+def rows(spec: Any, stored: Tensor) -> np.ndarray | None:
+    """Distance of a table (rows, dim), with any axes of length 1, whose first row is row 0."""
+    comparable = not spec.shapes and len(spec.axes) == 1 and spec.coordinates == "integer"
+    if not comparable or stored.ndim < 2 or stored.shape[-1] != spec.dim:
+        return None
+    count = max(stored.shape[:-1])
+    if stored.numel() != count * spec.dim:
+        return None
+    start = spec.arrangement.start if hasattr(spec, "arrangement") else 0
+    expected = functional.table(spec, np.arange(count) - start, dtype="float64")
+    return np.abs(stored.numpy().reshape(count, spec.dim) - expected)
+
+
+def frequencies(spec: Any, stored: Tensor) -> np.ndarray | None:
+    """|stored / frequency - 1| for the frequencies of the pairs."""
+    if spec.shapes or stored.ndim != 1 or not hasattr(spec, "matrix"):
+        return None
+    expected = functional.frequencies(spec)
+    if stored.shape != expected.shape:
+        return None
+    return np.abs(stored.numpy() - expected) / np.where(expected == 0, 1.0, np.abs(expected))
+
+
+# --- the module -----------------------------------------------------------------------------------
 
 
 class LearnedModule(nn.Module):
@@ -54,9 +120,8 @@ class LearnedModule(nn.Module):
         self._device = None if made_on.type in ("cpu", "meta") else made_on
         self.spec = spec
         self.seed = seed
-        self.heads = heads
-        if heads is not None:
-            self.heads = head_range(heads, spec.heads, type(self).__name__)
+        name = type(self).__name__
+        self.heads = None if heads is None else head_range(heads, spec.heads, name)
         self._shapes = spec.shapes if self.heads is None else part_shapes(spec, *self.heads)
         for name, shape in self._shapes.items():
             self.register_parameter(name, nn.Parameter(torch.empty(shape)))
@@ -97,8 +162,7 @@ class LearnedModule(nn.Module):
 
     def __getstate__(self) -> dict[str, Any]:
         # A tensor goes where `torch.load` is told to map others to; a device would stay.
-        device = self._device
-        place = None if device is None else torch.empty(0, device=device)
+        place = None if self._device is None else torch.empty(0, device=self._device)
         return {**self.__dict__, "_device": place}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -133,10 +197,14 @@ class LearnedModule(nn.Module):
                 # A copy: `assign=True` keeps what it is given, and with a view all of its memory.
                 state_dict[key] = value.narrow(axis, first, end - first).clone()
                 continue
-            expected = f"shape {part}, that of heads {first} to {end - 1}"
-            expected += f", or {self.spec.shapes[name]}, that of all heads"
-            caller = f"{type(self).__name__}: {key!r} of the checkpoint"
-            errors.append(mismatch(caller, expected, f"shape {tuple(value.shape)}"))
+            errors.append(
+                mismatch(
+                    f"{type(self).__name__}: {key!r} of the checkpoint",
+                    f"shape {part}, that of heads {first} to {end - 1}, "
+                    f"or {self.spec.shapes[name]}, that of all heads",
+                    f"shape {tuple(value.shape)}",
+                )
+            )
             del state_dict[key]
             refused.append(key)
         super()._load_from_state_dict(state_dict, prefix, *rest)
@@ -155,7 +223,8 @@ def _beside(parameter: Tensor, whole: Tensor) -> Tensor:
     module = sys.modules.get("torch.distributed.tensor")
     if module is None or not isinstance(parameter, module.DTensor):
         return whole
-    mesh = parameter.device_mesh
-    everywhere = [module.Replicate()] * mesh.ndim
-    local: Tensor = whole.to(parameter.device)
-    return module.DTensor.from_local(local, mesh, everywhere, run_check=False)
+    mesh, local = parameter.device_mesh, whole.to(parameter.device)
+    return module.DTensor.from_local(local, mesh, [module.Replicate()] * mesh.ndim, run_check=False)
+
+
+# Names under which published modules keep tables and frequencies that follow from their spec.

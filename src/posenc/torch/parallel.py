@@ -30,7 +30,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from posenc import torch as modules
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.guard import foreign
-from posenc.torch.registration import RegisteredNames
+from posenc.torch.libraries import RegisteredNames, registered_attention
 
 __all__ = ["across", "attend_across", "fully_sharded", "verify"]
 
@@ -88,9 +88,11 @@ def fully_sharded(
     kept = model.state_dict().keys()
     lost = [name for name, _ in model.named_buffers() if name not in kept]
     if lost:
-        todo = "Build the model with memory, and divide that."
         raise bad_data(
-            "fully_sharded", "values for all buffers", f"none for {', '.join(lost)}", todo
+            "fully_sharded",
+            "values for all buffers",
+            f"none for {', '.join(lost)}",
+            "Build the model with memory, and divide that.",
         )
     for block in [module for module in model.modules() if blocks and isinstance(module, blocks)]:
         fully_shard(block, mesh=mesh)
@@ -182,23 +184,21 @@ def across(mesh: DeviceMesh, name: str) -> RegisteredNames:
             model.set_attn_implementation("parts")
             logits = model(tokens[:, own], position_ids=own[None], use_cache=False).logits
     """
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface
 
     def attention(
         module: Any, query: Tensor, key: Tensor, value: Tensor, *_: Any, **kwargs: Any
     ) -> tuple[Tensor, None]:
         positions, window = kwargs.get("position_ids"), kwargs.get("sliding_window")
         if positions is None or window is not None or query.shape[2] != key.shape[2]:
-            expected = "position_ids, and layers without a window or a cache"
-            raise bad_argument(type(module).__name__, expected, "others")
-        scale = kwargs.get("scaling")
-        out = attend_across(query, key, value, positions, mesh, scale=scale)
+            raise bad_argument(
+                type(module).__name__,
+                "position_ids, and layers without a window or a cache",
+                "others",
+            )
+        out = attend_across(query, key, value, positions, mesh, scale=kwargs.get("scaling"))
         return out.transpose(1, 2).contiguous(), None
 
-    tables = (AttentionInterface._global_mapping, AttentionMaskInterface._global_mapping)
-    rows = [(tables[0], name, attention), (tables[1], name, lambda **_: None)]
-    return RegisteredNames(rows, "across: name")
+    return registered_attention(name, attention, lambda **_: None, "across: name")
 
 
 # --- positions of all -----------------------------------------------------------------------------
@@ -271,16 +271,18 @@ def verify(
         if isinstance(one, str):
             raise bad_data("verify", "positions of each rank", f"rank {rank}: {one}") from error
     if not _FITS[divided]([*shown.values()]):
-        places = "; ".join(f"rank {rank} has {one[0]} to {one[-1]}" for rank, one in shown.items())
-        todo = "Pass each its own: position_ids=posenc.positions.shard(…)."
-        raise bad_data("verify", _EXPECTED[divided], places, todo)
+        raise bad_data(
+            "verify",
+            _EXPECTED[divided],
+            "; ".join(f"rank {rank} has {one[0]} to {one[-1]}" for rank, one in shown.items()),
+            "Pass each its own: position_ids=posenc.positions.shard(…).",
+        )
 
 
 def _note(seen: list[Tensor], module: nn.Module, args: Any, kwargs: Any) -> None:
     """Note the positions that a module is called with, unless they were noted before."""
     names = inspect.signature(module.forward).parameters
-    arguments = {**dict(zip(names, args, strict=False)), **kwargs}
-    for name, value in arguments.items():
+    for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items():
         if "pos" in name and isinstance(value, Tensor) and not value.is_floating_point():
             rows = torch.unique(value.detach().reshape(-1, value.shape[-1]), dim=0)
             if not any(torch.equal(rows, other) for other in seen):
@@ -293,8 +295,7 @@ def _shown(seen: list[Tensor], error: Exception | None) -> list[int] | str:
         return f"{type(error).__name__}: {str(error)[:200]}"
     if len(seen) != 1 or len(seen[0]) != 1 or not seen[0].numel():
         return f"{sum(map(len, seen))} rows of positions, where one can be compared"
-    numbers: list[int] = seen[0][0].tolist()
-    return numbers
+    return seen[0][0].tolist()
 
 
 _asked: Counter[tuple[int, ...]] = Counter()  # how often a mesh was asked, as on each of its ranks
@@ -312,8 +313,11 @@ def _exchanged(own: list[int] | str, ranks: tuple[int, ...], timeout: float) -> 
     try:
         store.wait([*keys.values()], timedelta(seconds=timeout))
     except RuntimeError as error:
-        received = own if isinstance(own, str) else "fewer"
-        raise bad_data("verify", f"{len(ranks)} ranks within {timeout:g} s", received) from error
+        raise bad_data(
+            "verify",
+            f"{len(ranks)} ranks within {timeout:g} s",
+            own if isinstance(own, str) else "fewer",
+        ) from error
     return {rank: json.loads(store.get(key)) for rank, key in keys.items()}
 
 

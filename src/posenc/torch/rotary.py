@@ -17,8 +17,7 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional.arguments.common import Kernel, require
 from posenc.functional.arguments.tokens import check_tokens
 from posenc.kernels import check_kernel
-from posenc.torch._stale import drop, frequencies
-from posenc.torch.learned import LearnedModule
+from posenc.torch.learned import LearnedModule, drop, frequencies
 
 
 class RotaryOptions(TypedDict, total=False):
@@ -86,13 +85,16 @@ class RotaryEmbedding(LearnedModule):
     ) -> None:
         require(spec, RotarySpec, "RotaryEmbedding")
         if not isinstance(seq_dim, int) or seq_dim >= -1:
-            todo = "The last axis holds the channels."
-            raise bad_argument("RotaryEmbedding: seq_dim", "-2 or less", seq_dim, todo)
+            raise bad_argument(
+                "RotaryEmbedding: seq_dim",
+                "-2 or less",
+                seq_dim,
+                "The last axis holds the channels.",
+            )
         super().__init__(spec, seed=seed)
         self.seq_dim = seq_dim
         self.inplace = inplace
-        check_kernel(kernel, "RotaryEmbedding")
-        self.kernel = kernel
+        self.kernel = check_kernel(kernel, "RotaryEmbedding")
         self._values = "v" in spec.channels.targets
 
     def forward(
@@ -151,31 +153,35 @@ class RotaryEmbedding(LearnedModule):
         if k is None and v is not None:
             raise bad_argument(f"{caller}: k", "keys beside values", None)
         if k is not None and self._values != (v is not None):
-            targets = self.spec.channels.targets
-            todo = "The targets of its pairing say what turns."
             raise bad_argument(
-                f"{caller}: v", "values" if v is None else "no values", f"targets {targets}", todo
+                f"{caller}: v",
+                "values" if v is None else "no values",
+                f"targets {self.spec.channels.targets}",
+                "The targets of its pairing say what turns.",
             )
         if cos_sin is not None:
-            stated = (positions, offset, cu_seqlens, length)
-            if any(value is not None for value in stated):
-                todo = "They were made for positions already."
-                raise bad_argument(f"{caller}: cos_sin", "them alone", "positions too", todo)
+            if any(value is not None for value in (positions, offset, cu_seqlens, length)):
+                raise bad_argument(
+                    f"{caller}: cos_sin",
+                    "them alone",
+                    "positions too",
+                    "They were made for positions already.",
+                )
             turned = self._by_cos_sin([x for x in (q, k, v) if x is not None], cos_sin)
-            return turned[0] if k is None else turned
-        inputs = [(q, "query")] if k is None else [(q, "query"), (k, "key")]
-        turned = functional.rotate_together(
-            self.spec,
-            inputs if v is None else [*inputs, (v, "key")],
-            positions=positions,
-            offset=offset,
-            cu_seqlens=cu_seqlens,
-            seq_dim=self.seq_dim,
-            length=length,
-            inplace=self.inplace,
-            params=self.learned(),
-            kernel=self.kernel,
-        )
+        else:
+            inputs = [(q, "query")] if k is None else [(q, "query"), (k, "key")]
+            turned = functional.rotate_together(
+                self.spec,
+                inputs if v is None else [*inputs, (v, "key")],
+                positions=positions,
+                offset=offset,
+                cu_seqlens=cu_seqlens,
+                seq_dim=self.seq_dim,
+                length=length,
+                inplace=self.inplace,
+                params=self.learned(),
+                kernel=self.kernel,
+            )
         return turned[0] if k is None else turned
 
     if TYPE_CHECKING:
@@ -214,12 +220,18 @@ class RotaryEmbedding(LearnedModule):
         self, arrays: list[Tensor], cos_sin: tuple[Tensor, Tensor]
     ) -> tuple[Tensor, ...]:
         if self.spec.sided:
-            expected = "positions, as queries and keys have cosines of their own"
-            raise bad_argument("RotaryEmbedding", expected, "cos_sin")
+            raise bad_argument(
+                "RotaryEmbedding",
+                "positions, as queries and keys have cosines of their own",
+                "cos_sin",
+            )
         cos, sin = cos_sin
         if cos.shape[-1] != self.spec.pairs:
-            expected = f"cos of shape (..., {self.spec.pairs}), an entry for each pair"
-            raise bad_argument("RotaryEmbedding: cos_sin", expected, f"shape {tuple(cos.shape)}")
+            raise bad_argument(
+                "RotaryEmbedding: cos_sin",
+                f"cos of shape (..., {self.spec.pairs}), an entry for each pair",
+                f"shape {tuple(cos.shape)}",
+            )
         check_tokens(arrays, self.seq_dim, "RotaryEmbedding")
         return tuple(
             functional.apply_rotary(

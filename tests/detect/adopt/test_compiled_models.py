@@ -165,7 +165,7 @@ def test_the_module_of_an_adopted_model_compiles_for_each_length(name: str) -> N
     call = torch.compile(module, backend=counted, fullgraph=True)
     for count in (*LENGTHS, 80):  # beyond the original length of the rule of Phi-3
         ids = torch.arange(count)[None]
-        ids = ids.expand(3, 1, -1) if len(module.formed[0].form.order) > 1 else ids
+        ids = ids.expand(3, 1, -1) if len(next(iter(module.forms.values())).order) > 1 else ids
         for kind in kinds:
             more = {} if kind is None else {"layer_type": kind}
             received = call(torch.zeros(1), ids, **more)

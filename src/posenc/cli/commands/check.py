@@ -11,6 +11,7 @@ from posenc._core.errors import DataError
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Spec
 from posenc.cli.options.common import (
+    KINDS,
     WordChoice,
     as_json,
     code_named,
@@ -22,8 +23,6 @@ from posenc.cli.options.common import (
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
-
-KINDS = ("rotary", "cos_sin", "angles", "table", "bias")
 
 
 @click.command()
@@ -89,8 +88,13 @@ def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any
         named = _spec(target, "TARGET")
     elif not target.startswith("peer:"):
         named = code_named(target)
-    wanted = None if spec is None else _spec(spec, "--spec")
-    return subject_of(named, name=target, arguments=_arguments(arguments), spec=wanted, **how)
+    return subject_of(
+        named,
+        name=target,
+        arguments=_arguments(arguments),
+        spec=None if spec is None else _spec(spec, "--spec"),
+        **how,
+    )
 
 
 def _spec(text: str, caller: str) -> Spec:
@@ -121,7 +125,7 @@ def _list(json_: bool) -> None:
             kind: [{"law": n, "statement": s} for n, s in stated] for kind, stated in rows.items()
         }
         print_json({"laws": laws, "peers": peers})
-        return
-    packages = [(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()]
-    sections = {f"laws of a {kind}": stated for kind, stated in rows.items()}
-    print_definitions({**sections, "wrapped packages (peer:NAME)": packages})
+    else:
+        packages = [(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()]
+        sections = {f"laws of a {kind}": stated for kind, stated in rows.items()}
+        print_definitions({**sections, "wrapped packages (peer:NAME)": packages})

@@ -15,9 +15,17 @@ from typing import Any
 import click
 
 import posenc
-from posenc.cli.options.common import as_json, base_option, library_option, runs_code, side_named
-from posenc.cli.options.inputs import InputFile
-from posenc.cli.options.projections import stored_option
+from posenc.cli.options.common import (
+    InputFile,
+    as_json,
+    base_option,
+    config_option,
+    library_option,
+    refuse,
+    runs_code,
+    side_named,
+    stored_option,
+)
 from posenc.cli.output.show import print_answer, print_json
 
 # Package -> what it is for. The first three are needed, the rest optional.
@@ -42,9 +50,7 @@ PATIENCE = 120  # seconds for an import
 @click.argument("engine", metavar="[ENGINE]", required=False)
 @stored_option
 @base_option
-@click.option(
-    "--config", type=InputFile(), metavar="FILE", help="Config, if not beside the weights."
-)
+@config_option
 @library_option
 @click.option(
     "--import", "imported", is_flag=True, help="Import the optional libraries too; takes seconds."
@@ -70,22 +76,18 @@ def command(
     imported: its version is what the package says of itself. The exit code is then 1 if an import
     fails, or a library that is needed is absent.
     """
-    if model is None and (library or any(value is not None for value in stated.values())):
-        raise click.UsageError("MODEL is missing: a folder, weights, a config.json or a GGUF file.")
-    if model is not None and imported:
-        raise click.UsageError("--import is of the report, which takes no MODEL.")
-    if model is not None:
-        _diagnose(ctx, model, engine, json_, library=library, **stated)
-    _report(ctx, imported, json_)
-
-
-def _diagnose(
-    ctx: click.Context, /, model: str, engine: str | None, json_: bool, **stated: Any
-) -> None:
-    """The page of a model, and of its engine where one is named."""
+    refuse(
+        model is None and (library or any(value is not None for value in stated.values())),
+        "MODEL is missing: a folder, weights, a config.json or a GGUF file.",
+    )
+    refuse(model is not None and imported, "--import is of the report, which takes no MODEL.")
+    if model is None:
+        _report(ctx, imported, json_)
+        return
     from posenc.testing.doctor import doctor
 
-    diagnosis = doctor(model, None if engine is None else side_named(engine), **stated)
+    side = None if engine is None else side_named(engine)
+    diagnosis = doctor(model, side, library=library, **stated)
     print_answer(json_, diagnosis.to_dict, diagnosis.lines())
     ctx.exit(diagnosis.exit_code)
 
@@ -110,8 +112,7 @@ def _report(ctx: click.Context, imported: bool, json_: bool) -> None:
         for name, row in zip(PACKAGES, libraries, strict=True)
         if row["status"] == "broken" or (row["status"] == "absent" and name in NEEDED)
     ]
-    if reason:
-        broken.append(f"posenc.kernels ({reason})")
+    broken += [f"posenc.kernels ({reason})"] if reason else []
     if json_:
         print_json(
             {"system": system, "libraries": libraries, "kernels": compiled, "broken": broken}
@@ -132,8 +133,8 @@ def _print(
         click.echo(f"{key:<17} {value}")
     click.echo(f"\n{'library':<17} {'status':<9} {'version':<14} use")
     for row in libraries:
-        version = row["version"] or "-"
-        click.echo(f"{row['name']:<17} {row['status']:<9} {version:<14} {row['use']}")
+        version = f"{row['version'] or '-':<14}"
+        click.echo(f"{row['name']:<17} {row['status']:<9} {version} {row['use']}")
         if row["reason"]:
             click.echo(f"{'':<17} {row['reason']}")
     click.echo(f"\n{'op':<17} {'kernel':<9} {'runs':<14} reason")
@@ -152,21 +153,15 @@ def probe(package: str, *, imported: bool) -> dict[str, str | None]:
         installed = False
     if not installed:
         return {"status": "absent", "version": None, "reason": None}
-    version = _stated(package)
+    stated = importlib.metadata.distributions(name=package)  # of which there is none, or one
+    version = next((distribution.version for distribution in stated), None)
     if not imported:
         return {"status": "installed", "version": version, "reason": None}
     output, reason = _answer(f"import {package}\nprint(getattr({package}, '__version__', ''))")
     if reason:
         return {"status": "broken", "version": version, "reason": reason}
-    lines = output.strip().splitlines() or [""]
-    return {"status": "works", "version": version or lines[-1] or None, "reason": None}
-
-
-def _stated(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
+    last = (output.strip().splitlines() or [""])[-1]
+    return {"status": "works", "version": version or last or None, "reason": None}
 
 
 def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
@@ -174,15 +169,14 @@ def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
 
     Where there may be a GPU, only torch can say what it can do; elsewhere its import is spared.
     """
-    beside = "from posenc.kernels.gpu import gpu_device\nif gpu_device():\n    import torch\n"
+    beside = "from posenc.kernels.choose import gpu_device\nif gpu_device():\n    import torch\n"
     output, reason = _answer(
         f"import json\n{beside if with_torch else ''}"
         "from posenc.kernels import report\nprint(json.dumps(report()))"
     )
     if reason:
         return [], reason
-    rows: list[dict[str, Any]] = json.loads(output.strip().splitlines()[-1])
-    return rows, None
+    return json.loads(output.strip().splitlines()[-1]), None
 
 
 def _answer(code: str) -> tuple[str, str | None]:

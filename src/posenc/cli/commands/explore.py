@@ -11,14 +11,15 @@ import click
 
 from posenc._core.guard import Interrupted
 from posenc._core.io import inputs, outputs
-from posenc.cli.options.common import as_json
-from posenc.cli.options.inputs import InputFile, check_output
+from posenc.cli.options.common import InputFile, OutputChoice, as_json, force_option, refuse
 from posenc.cli.output.show import print_json, progress
 
 if TYPE_CHECKING:
     from posenc.explore.state.entry import Session
 
-EXAMPLES = """\b
+
+@click.command(
+    epilog="""\b
 Examples:
   posenc explore
   posenc explore config.json
@@ -28,9 +29,7 @@ Examples:
   posenc explore --freeze explorer.html
   posenc explore --freeze one.html --states "v=stretch&d=64"
 """
-
-
-@click.command(epilog=EXAMPLES)
+)
 @click.argument("configs", metavar="[FILE]...", type=InputFile(), nargs=-1)
 @click.option(
     "--compare",
@@ -70,7 +69,7 @@ Examples:
     metavar="FILE|URL",
     help="What a frozen page shows: addresses, or a file with one in each line.",
 )
-@click.option("--force", is_flag=True, help="Replace a frozen page that exists.")
+@force_option("a frozen page that exists")
 @as_json
 def command(
     *,
@@ -89,8 +88,7 @@ def command(
     A FILE is the config.json of a model, a folder that holds one, a GGUF file, the JSON of a spec,
     or a table. What it holds can then be chosen as an encoding; the pages read no other file.
     """
-    if (states or force) and freeze is None:
-        raise click.UsageError("--states and --force go with --freeze.")
+    refuse((states or force) and freeze is None, "--states and --force go with --freeze.")
     from posenc.explore.state.files import load
 
     session = load((*configs, *([compare] if compare else [])), **others)
@@ -98,16 +96,15 @@ def command(
     if freeze is None:
         _serve(session, first, port, no_browser, json_)
     else:
-        _freeze(session, first, Path(freeze), states, force, json_)
+        _freeze(session, first, OutputChoice(freeze, force), states, json_)
 
 
 def _serve(session: Session, first: str, port: int, no_browser: bool, json_: bool) -> None:
     from posenc.explore.server.server import bound, serve
 
     with bound(port) as listening:
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
-        if first:
-            address += f"#k=1&{first}"
+        state = f"#k=1&{first}" if first else ""
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}/{state}"
         if json_:
             print_json({"address": address})
         else:
@@ -132,37 +129,39 @@ def _first(session: Session, compare: str | None) -> str:
     if compare is None:
         return f"v={home_of(entry)}&enc={entry.id}"
     models = {id(e.model): e for e in reversed(session.entries) if e.model is not None}
-    other = next(iter(models.values()), None)
+    other = next(iter(models.values()), entry)
     beside = len(models) > 1 and entry.model is not None
-    if other is None or not beside or other.model.source != Path(compare).name:
-        raise click.UsageError("--compare takes a config beside another: posenc explore FILE.")
+    refuse(
+        not beside or other.model.source != Path(compare).name,
+        "--compare takes a config beside another: posenc explore FILE.",
+    )
     return f"v=layers&enc={entry.id}&b.enc={other.id}"
 
 
 def _freeze(
-    session: Session, first: str, target: Path, states: tuple[str, ...], force: bool, json_: bool
+    session: Session, first: str, target: OutputChoice, states: tuple[str, ...], json_: bool
 ) -> None:
     from posenc.explore.server.freeze import default_states, frozen, state_of
 
-    endings = (".html", ".htm")
-    check_output(target, force=force, option="--freeze", endings=endings, listed=".html")
+    target.check((".html", ".htm"), option="--freeze", listed=".html")
     lines = [line for text in states for line in _lines(text)]
     asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
     with progress("states", len(asked)) as done:
         page = frozen(asked, session, done=done)
-    outputs.write_whole(target, page, existing="replace" if force else "refuse")
+    outputs.write_whole(target.path, page, existing=target.existing)
     if json_:
-        print_json({"output": str(target), "states": len(asked), "bytes": len(page)})
-        return
-    click.echo(f"{target}: {len(asked)} states in two themes, {round(len(page) / 1024)} KiB")
+        print_json({"output": str(target.path), "states": len(asked), "bytes": len(page)})
+    else:
+        size = f"{round(len(page) / 1024)} KiB"
+        click.echo(f"{target.path}: {len(asked)} states in two themes, {size}")
 
 
 def _lines(text: str) -> list[str]:
     """An address, or the addresses of a file."""
     if "=" in text or "://" in text:
         return [text]
-    path = Path(text)
-    if not path.exists():
-        raise click.UsageError(f"--states {text[:80]!r}: no address such as v=table, and no file.")
-    lines = [line.strip() for line in inputs.text_of(path, inputs.PAGE).splitlines()]
+    refuse(
+        not Path(text).exists(), f"--states {text[:80]!r}: no address such as v=table, and no file."
+    )
+    lines = [line.strip() for line in inputs.text_of(Path(text), inputs.PAGE).splitlines()]
     return [line for line in lines if line and not line.startswith("//")]

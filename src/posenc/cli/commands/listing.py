@@ -1,14 +1,13 @@
-"""`posenc list`: what there is, from the registry and the data."""
+"""`posenc list`, what there is, from the registry and the data; `posenc cite`, whom to cite."""
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import Any
 
 import click
 
 from posenc._core.errors import suggest
-from posenc.cli.options.common import as_json
+from posenc.cli.options.common import as_json, encoding_names, preset_names
 from posenc.cli.output.show import print_definitions, print_json
 
 KINDS = {
@@ -67,15 +66,16 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     if json_:
         print_json(rows)
         return
-    sections: dict[str, list[tuple[str, str]]] = defaultdict(list)
-    for row in rows["encodings"]:
-        sections[f"{row['kind']} ({KINDS[row['kind']]})"].append((row["name"], row["summary"]))
-    for row in rows["presets"]:
-        sections["presets (--preset NAME)"].append((row["name"], f"{row['type']}. {row['note']}"))
-    for row in rows["plans"]:
-        title = "plans of models (posenc explain --plan NAME)"
-        sections[title].append((row["name"], f"{row['pattern']}. {row['note']}"))
-    print_definitions(sections)
+    kinds = {f"{kind} ({about})": [(row["name"], row["summary"]) for row in rows["encodings"]
+             if row["kind"] == kind] for kind, about in KINDS.items()}  # fmt: skip
+    families = [(row["name"], f"{row['type']}. {row['note']}") for row in rows["presets"]]
+    plans = [(row["name"], f"{row['pattern']}. {row['note']}") for row in rows["plans"]]
+    sections = {
+        **kinds,
+        "presets (--preset NAME)": families,
+        "plans of models (posenc explain --plan NAME)": plans,
+    }
+    print_definitions({title: rows for title, rows in sections.items() if rows})
 
 
 def _has(row: dict[str, Any], words: list[str]) -> bool:
@@ -87,3 +87,22 @@ def _has(row: dict[str, Any], words: list[str]) -> bool:
 def summary(cls: type) -> str:
     """The first line of a docstring."""
     return (cls.__doc__ or "").strip().partition("\n")[0]
+
+
+@click.command()
+@click.argument(
+    "name", shell_complete=lambda *typed: [*encoding_names(*typed), *preset_names(*typed)]
+)
+@as_json
+def cite(name: str, json_: bool) -> None:
+    """Print the BibTeX of an encoding.
+
+    NAME is an encoding or a preset; see `posenc list`.
+    """
+    from posenc.presets import cite
+
+    reference = cite(name)
+    if json_:
+        print_json(reference.to_dict())
+    else:
+        click.echo(str(reference))

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import click
 
 from posenc._core.errors import suggest
-from posenc.cli.detective.locate import unpaired
-from posenc.cli.options.common import Count, with_options
-from posenc.cli.options.inputs import InputFile, InputText
+from posenc.cli.detective.numbers import check_paired
+from posenc.cli.options.common import InputFile, InputText, length_options, refuse, with_options
 from posenc.cli.options.pictures import (
     PlotSubject,
     SpecWords,
     arguments_of,
     chosen,
+    finish,
     other_spec_words,
+    output_options,
     row_option,
     spec_words,
     usage,
     whole_numbers,
     words_of,
 )
-from posenc.cli.output.pictures import finish, output_options
 from posenc.cli.output.show import print_json
 from posenc.plot.rows import PICTURES, PictureRow
 
@@ -64,13 +65,11 @@ class Pictures(click.Group):
 def command(ctx: click.Context, *, json_: bool) -> None:
     """See `HELP`."""
     if ctx.invoked_subcommand is not None:
-        if json_:
-            raise click.UsageError("write --json after the name of the picture.")
-        return
-    if json_:
+        refuse(json_, "write --json after the name of the picture.")
+    elif json_:
         print_json({name: picture.help for name, picture in command.commands.items()})
-        return
-    click.echo(ctx.get_help())
+    else:
+        click.echo(ctx.get_help())
 
 
 # --- what the command line says of a picture ------------------------------------------------------
@@ -99,14 +98,15 @@ def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     dims, bases = options.pop("each_dim"), options.pop("each_base")
     if dims is not None:
         each = whole_numbers(dims, "--each-dim")
-        several = [words._replace(dim=dim) for words in several for dim in each]
+        several = [replace(words, dim=dim) for words in several for dim in each]
     if bases is not None:
         try:
             numbers = [float(text) for text in bases.split(",")]
         except ValueError:
-            expected = "write numbers such as 100,1e4."
-            raise click.UsageError(f"--each-base {bases[:50]!r}: {expected}") from None
-        several = [words._replace(base=base) for words in several for base in numbers]
+            raise click.UsageError(
+                f"--each-base {bases[:50]!r}: write numbers such as 100,1e4."
+            ) from None
+        several = [replace(words, base=base) for words in several for base in numbers]
     specs = [chosen(words, row.name).spec for words in several]
     return PictureRequest(None, (specs,), arguments_of(row, options, *specs))
 
@@ -127,10 +127,11 @@ def _values(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """The positions of values."""
     values, at = options.pop("values"), options.pop("at")
     asked = _one(row, options)
-    if not values or len(set(at)) != len(at):
-        raise click.UsageError("give --value and --at together, one value for each dimension.")
-    if len(values) != len(at):
-        raise click.UsageError(unpaired(values, at))
+    refuse(
+        not values or len(set(at)) != len(at),
+        "give --value and --at together, one value for each dimension.",
+    )
+    check_paired(values, at)
     within = asked.keywords.get("within")
     if isinstance(within, int):
         asked.keywords["within"] = (0, within)
@@ -154,13 +155,14 @@ def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     """B: as A, but for what the options of B say."""
     asked = {k[2:]: options.pop(k) for k in list(options) if k.startswith("b_")}
     b_options = {k: v for k, v in asked.items() if v not in (None, ())}
-    if not b_options:
-        raise click.UsageError("say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
+    refuse(not b_options, "say what B is: --b-base, --b-dim, --b-encoding, --b-preset, …")
     if b_options.keys() & {"encoding", "preset", "spec", "table"}:
         return SpecWords(**b_options)
-    if words.spec is not None or words.table is not None:
-        raise click.UsageError("B needs a --b-spec, --b-table, --b-preset or --b-encoding here.")
-    return words._replace(**b_options)
+    refuse(
+        words.spec is not None or words.table is not None,
+        "B needs a --b-spec, --b-table, --b-preset or --b-encoding here.",
+    )
+    return replace(words, **b_options)
 
 
 # What is said in another way than by naming one encoding: how that is read, and its parameters.
@@ -220,9 +222,9 @@ for _row in PICTURES.values():
 
 @command.command()
 @click.argument("config", metavar="CONFIG", type=InputFile())
-@click.option("--to", type=Count(1), metavar="LENGTH", help="The new length, in positions.")
-@click.option("--factor", type=float, help="The new length over the trained one, in place of --to.")
-@click.option("--trained", type=Count(1), metavar="LENGTH", help="Where training ended.")
+@length_options(
+    "The new length, in positions.", "The new length over the trained one, in place of --to."
+)
 @output_options
 def extend(config: str, **options: Any) -> None:
     """Draw what rules that extend a context do to the rotations of a config."""

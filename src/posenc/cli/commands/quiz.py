@@ -21,16 +21,16 @@ LONGEST_LINE = 4096  # of which one character too many is enough to refuse it
 PATIENCE = 5  # lines that are no answer, before a question is given up: `yes '' | posenc quiz` ends
 COMMANDS = {"?": "help", "s": "skip", "q": "quit"}
 
-EXAMPLES = """\b
+
+@click.command(
+    epilog="""\b
 Examples:
   posenc quiz
   posenc quiz frequencies --seed 7
   posenc quiz rope --show
   posenc quiz --list
 """
-
-
-@click.command(epilog=EXAMPLES)
+)
 @click.argument("topic", required=False)
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="Which questions and numbers.")
 @click.option(
@@ -66,16 +66,9 @@ def command(
             _solve(question, "Answer:")
         return
     click.echo("s skips a question, q ends, ? says what can be typed.")
-    _ask_all(asked, _keyboard())
-
-
-def _keyboard() -> TextIO:
-    """Standard input, whatever bytes come; nothing where it is closed."""
-    if sys.stdin is None:
-        return io.StringIO()
     if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="replace")
-    return sys.stdin
+        sys.stdin.reconfigure(errors="replace")  # whatever bytes come
+    _ask_all(asked, io.StringIO() if sys.stdin is None else sys.stdin)
 
 
 def _list(topic: str | None, json_: bool) -> None:
@@ -90,17 +83,18 @@ def _list(topic: str | None, json_: bool) -> None:
     ]
     if json_:
         print_json({"topics": rows})
-        return
-    topics = [(row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows]
-    print_definitions({"": topics})
+    else:
+        leads = [
+            (row["topic"], f"{row['lead']} ({len(row['questions'])} questions)") for row in rows
+        ]
+        print_definitions({"": leads})
 
 
 def _described(question: learn.Question) -> dict[str, Any]:
     answer = question.answer
-    about: dict[str, Any]
     if isinstance(answer, learn.Choice):
         options = [{"id": name, "text": text} for name, text in answer.options]
-        about = {"kind": "choice", "options": options, "right": answer.right}
+        about: dict[str, Any] = {"kind": "choice", "options": options, "right": answer.right}
     else:
         about = {"kind": "number", "right": answer.value, "margin": answer.margin}
     return {
@@ -124,8 +118,7 @@ def _ask_all(asked: tuple[learn.Question, ...], lines: TextIO) -> None:
         if outcome in {"end", "quit"}:
             click.echo("" if outcome == "quit" else "\nNo more answers came; that was all.")
             return
-        verdicts = {"right": "Right.", "wrong": "No.", "skip": "The answer:"}
-        _solve(question, verdicts[outcome])
+        _solve(question, {"right": "Right.", "wrong": "No.", "skip": "The answer:"}[outcome])
 
 
 def _put(question: learn.Question, number: int, total: int) -> None:
@@ -147,32 +140,28 @@ def _answer(question: learn.Question, lines: TextIO) -> str:
     """The word for what came: right, wrong, skip, quit, or end."""
     for _ in range(PATIENCE):
         click.echo("> ", nl=False)
-        line = _line(lines)
-        if line is None:
+        if (line := _line(lines)) is None:
             return "end"
         word = COMMANDS.get(line.strip().lower())
         if word in {"skip", "quit"}:
             return word
+        verdict = learn.judge(question, line)
         if word == "help":
             click.echo(_help(question))
-            continue
-        verdict = learn.judge(question, line)
-        if verdict.kind != "unreadable":
+        elif verdict.kind != "unreadable":
             return verdict.kind
-        click.echo(f"Not counted: {clean(verdict.reason)}")
+        else:
+            click.echo(f"Not counted: {clean(verdict.reason)}")
     click.echo("That is enough of those; on to the answer.")
     return "skip"
 
 
 def _line(lines: TextIO) -> str | None:
     """The next line, cut where it is longer than any answer; None where there is none."""
-    line = lines.readline(LONGEST_LINE)
-    if not line:
-        return None
-    rest = line
+    rest = line = lines.readline(LONGEST_LINE)
     while rest and not rest.endswith("\n"):
         rest = lines.readline(LONGEST_LINE)
-    return line.rstrip("\n")
+    return line.rstrip("\n") if line else None
 
 
 def _help(question: learn.Question) -> str:

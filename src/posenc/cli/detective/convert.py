@@ -1,20 +1,32 @@
-"""`posenc convert`: a checkpoint in another convention, in a new file."""
+"""`posenc convert`, a checkpoint in another convention, and `posenc pairing`, which one it has."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import click
 
 from posenc._core.errors import PosencError
-from posenc.cli.options.common import RenamedOption, WordChoice, as_json, grouped, is_json, spec_of
-from posenc.cli.options.inputs import InputFile
-from posenc.cli.options.projections import given, projection_options, stored_option
+from posenc.cli.options.common import (
+    InputFile,
+    OutputChoice,
+    RenamedOption,
+    WordChoice,
+    as_json,
+    config_option,
+    force_option,
+    grouped,
+    is_json,
+    refuse,
+    spec_of,
+    stored_option,
+    with_options,
+)
 from posenc.cli.output.show import print_answer, progress
 
 if TYPE_CHECKING:
-    from posenc.detect.convert import Conversion
+    from posenc.detect.convert import Conversion, PairingFinding, Projections
 
 METHODS = (
     "cubic_antialias",
@@ -28,24 +40,120 @@ METHODS = (
 )
 MOST_LINES = 12
 
-EXAMPLES = """\b
+# --- what the config of a checkpoint does not say about its heads ---------------------------------
+
+projection_options = with_options(
+    config_option,
+    click.option("--heads", type=click.IntRange(1), help="Heads of queries."),
+    click.option("--kv-heads", type=click.IntRange(1), help="Heads of keys."),
+    click.option("--rotary", type=click.IntRange(2), help="Channels of a head that turn."),
+    click.option(
+        "--side",
+        type=WordChoice(("leading", "trailing")),
+        help="Which channels of a head turn. [default: leading]",
+    ),
+    click.option(
+        "--fused",
+        type=WordChoice(("blocks", "groups")),
+        help="How one module packs queries, keys and values.",
+    ),
+    click.option(
+        "--name",
+        "patterns",
+        metavar="ROLE=PATTERN",
+        multiple=True,
+        help="Names of q, k, qkv, q_gain or k_gain.",
+    ),
+    click.option("--only", metavar="PATTERN", default="*", help="Names to look at."),
+    click.option("--part", metavar="NAME", help="The part of a config of several."),
+    click.option("--attention", metavar="NAME", default="", help="One inside layers: indexer."),
+)
+
+
+def _projections(
+    *,
+    patterns: tuple[str, ...],
+    rotary: int | None,
+    side: Any,
+    stored: Any = None,
+    unstated: Literal["half"] | None = None,
+    **layout: Any,
+) -> Projections:
+    """What the options say; `unstated` is the pairing where none of them does."""
+    from posenc.detect.convert import Projections
+    from posenc.encodings.rotary.pairing import Pairing
+    from posenc.encodings.rotary.rope import RoPE
+
+    names, rope = {}, None
+    for pattern in patterns:
+        role, _, value = pattern.partition("=")
+        refuse(not value, f"--name {pattern!r}: expected ROLE=PATTERN, as q=*.wq.weight.")
+        names[role] = value
+    if rotary is not None:
+        if (order := stored or unstated) is None:
+            raise click.UsageError("--rotary needs --stored: how the channels are paired.")
+        refuse(rotary % 2, f"--rotary {rotary}: pairs need an even width.")
+        # Any base will do, as the angles do not matter.
+        rope = RoPE(rotary, pairing=Pairing(order, part=side or "leading"), base=10_000.0)
+    elif side is not None:
+        raise click.UsageError("--side is of --rotary.")
+    return Projections(rope=rope, stored=stored, names=names or None, **layout)
+
+
+# --- pairing --------------------------------------------------------------------------------------
+
+
+@click.command(
+    epilog="""\b
 Examples:
-  posenc convert llama/ llama-interleaved/ --pairing interleaved
-  posenc convert model.safetensors new.safetensors --pairing half --config config.json
-  posenc convert bert/ longer/ --tensor embeddings.position_embeddings.weight \\
-      --resize 1024 --method linear
-  posenc convert model/ model-v4/ --dialect hf4
+  posenc pairing llama/
+  posenc pairing model.safetensors --config config.json --json
+  posenc pairing model.safetensors --heads 32 --rotary 128
 """
+)
+@click.argument("checkpoint", metavar="CHECKPOINT", type=InputFile())
+@projection_options
+@as_json
+def pairing(*, checkpoint: str, config: str | None, json_: bool, **projections: Any) -> None:
+    """Tell half from interleaved by the config and the weights.
+
+    CHECKPOINT is a .safetensors file, an index of several, or a folder with one of these and its
+    config.json. What is stated comes first; the weights are evidence, as z values, and the answer
+    may be that nothing tells. The exit code is 0 for that as well.
+    """
+    from posenc.detect.convert import detect_pairing
+
+    layout = _projections(**projections, unstated="half")
+    finding = detect_pairing(checkpoint, layout=layout, config=config)
+    print_answer(json_, finding.to_dict, _finding_lines(finding))
+
+
+def _finding_lines(finding: PairingFinding) -> list[str]:
+    """The finding in words."""
+    from posenc.detect.convert import THRESHOLD
+
+    z = finding.weights
+    stated = f"{finding.stated}, by {finding.source}" if finding.stated else "nothing"
+    measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
+    return [
+        f"{finding.pairing}: {finding.why}",
+        f"  stated: {stated}",
+        f"  weights: {finding.claim}; {measured}, {z.groups} groups of heads",
+        f"  (above 0 for half, below 0 for interleaved; a claim from {THRESHOLD} on)",
+    ]
+
+
+# --- convert --------------------------------------------------------------------------------------
 
 
 class TableChoice(NamedTuple):
     """What the command line says about a table of positions in the checkpoint."""
 
-    tensor: str | None = None
-    before: str | None = None
-    after: str | None = None
-    length: str | None = None
-    method: str = METHODS[0]
+    tensor: str | None
+    before: str | None
+    after: str | None
+    length: str | None
+    method: str
 
 
 table_options = grouped(
@@ -73,7 +181,16 @@ table_options = grouped(
 )
 
 
-@click.command(epilog=EXAMPLES)
+@click.command(
+    epilog="""\b
+Examples:
+  posenc convert llama/ llama-interleaved/ --pairing interleaved
+  posenc convert model.safetensors new.safetensors --pairing half --config config.json
+  posenc convert bert/ longer/ --tensor embeddings.position_embeddings.weight \\
+      --resize 1024 --method linear
+  posenc convert model/ model-v4/ --dialect hf4
+"""
+)
 @click.argument("source", metavar="SOURCE", type=InputFile())
 @click.argument("output", metavar="OUTPUT", required=False)
 @click.option("--pairing", type=WordChoice(("half", "interleaved")), help="The pairing to write.")
@@ -82,18 +199,19 @@ table_options = grouped(
 @table_options
 @click.option("--dialect", type=WordChoice(("hf4", "hf5")), help="Of the rotary parameters.")
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
-@click.option("--force", is_flag=True, help="Replace an output that exists.")
+@force_option()
 @as_json
-def command(
+def convert(
     *,
     source: str,
     output: str | None,
-    pairing: str | None,
     table: TableChoice,
-    dialect: str | None,
     dry_run: bool,
     force: bool,
     json_: bool,
+    pairing: str | None,
+    dialect: str | None,
+    config: str | None,
     **projections: Any,
 ) -> None:
     """Write a checkpoint in another convention.
@@ -107,43 +225,39 @@ def command(
 
     if not output and not dry_run:
         raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
-    if pairing is None and table.tensor is None and dialect is None:
-        raise click.UsageError("nothing to change: give --pairing, --tensor or --dialect.")
-    layout, config = given(projections)
-    tables = None
-    if table.tensor is not None:
-        tables = {table.tensor: _specs(source, table.tensor, *table[1:4])}
-    elif table.before or table.after or table.length:
-        raise click.UsageError("--from, --to and --resize are of a --tensor.")
+    refuse(
+        pairing is None and table.tensor is None and dialect is None,
+        "nothing to change: give --pairing, --tensor or --dialect.",
+    )
     options: dict[str, Any] = {
         "pairing": pairing,
-        "tables": tables,
+        "tables": None,
         "method": table.method,
         "dialect": dialect,
-        "layout": layout,
+        "layout": _projections(**projections),
         "config": config,
-        "existing": "replace" if force else "refuse",
+        "existing": OutputChoice(output, force).existing,
     }
-    if not dry_run and output is not None and not force and Path(output).exists():
-        raise click.UsageError(f"{output} exists: --force replaces it.")
-    if dry_run:
+    if table.tensor is not None:
+        options["tables"] = {table.tensor: _specs(source, table.tensor, table)}
+    elif table.before or table.after or table.length:
+        raise click.UsageError("--from, --to and --resize are of a --tensor.")
+    if dry_run or output is None:
         conversion = convert(source, **options)
     else:
-        with progress("writing ", _size(source)) as done:
+        refuse(not force and Path(output).exists(), f"{output} exists: --force replaces it.")
+        with progress("writing ", _size(Path(source))) as done:
             conversion = convert(source, output, progress=done, **options)
-    print_answer(json_, conversion.to_dict, _lines(conversion, output))
+    print_answer(json_, conversion.to_dict, _conversion_lines(conversion, output))
 
 
-def _size(source: str) -> int:
+def _size(path: Path) -> int:
     """Bytes that will be written, about."""
-    path = Path(source)
     files = (path,) if path.is_file() else path.glob("*.safetensors")
     return sum(file.stat().st_size for file in files)
 
 
-def _specs(
-    source: str, name: str, before: str | None, after: str | None, length: str | None
-) -> tuple[Any, Any]:
+def _specs(source: str, name: str, table: TableChoice) -> tuple[Any, Any]:
     """The two specs of a table, by JSON, presets or the new length alone."""
     from posenc._core.io.checkpoints import open_checkpoint
     from posenc.encodings.table.learned import Learned
@@ -151,9 +265,9 @@ def _specs(
     tensors = open_checkpoint(source, config={}, caller="convert").tensors
     shape = tensors[name].tensor.shape if name in tensors else (1, 1)
     rows, width = (1, *shape)[-2:]
+    before, after, length = table[1:4]
     old = Learned(width, length=rows) if before is None else _spec(before, width, "--from")
-    if after is not None and length is not None:
-        raise click.UsageError("--to or --resize, not both.")
+    refuse(after is not None and length is not None, "--to or --resize, not both.")
     if after is not None:
         return old, _spec(after, width, "--to")
     if length is None:
@@ -176,26 +290,26 @@ def _spec(text: str, width: int, option: str) -> Any:
             return preset(text, width)
         except PosencError as error:
             raise click.UsageError(f"{option}: {error}") from error
-    if not is_json(text) and not Path(text).is_file():
-        raise click.UsageError(f"{option} {text!r} is no JSON, no preset and no file.")
+    refuse(
+        not is_json(text) and not Path(text).is_file(),
+        f"{option} {text!r} is no JSON, no preset and no file.",
+    )
     return spec_of(text, option)
 
 
-def _lines(conversion: Conversion, output: str | None) -> list[str]:
+def _conversion_lines(conversion: Conversion, output: str | None) -> list[str]:
     """The conversion in words."""
-    lines = [f"{conversion.source} -> {output or '(nothing is written)'}"]
-    if conversion.pairing is not None:
-        before, after = conversion.pairing
-        lines.append(
-            f"pairing {before} -> {after}; {before} according to {conversion.source_of_pairing}"
-        )
-    shown = list(conversion.tensors.items())
-    lines += [f"  {name}  {what}" for name, what in shown[:MOST_LINES]]
-    if len(shown) > MOST_LINES:
-        lines.append(f"  … and {len(shown) - MOST_LINES} more (all of them with --json)")
-    lines.append(f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte")
-    lines += [f"config: {sentence}" for sentence in conversion.config]
-    left_out = [name for name, what in conversion.files.items() if what != "copied"]
-    if left_out:
-        lines.append(f"left out, as they may hold the weights as they were: {', '.join(left_out)}")
-    return lines + conversion.checked()
+    shown, pairing = list(conversion.tensors.items()), conversion.pairing or ("", "")
+    left_out = ", ".join(name for name, what in conversion.files.items() if what != "copied")
+    more = len(shown) - MOST_LINES
+    how = f"{pairing[0]} according to {conversion.source_of_pairing}"
+    return [
+        f"{conversion.source} -> {output or '(nothing is written)'}",
+        *([f"pairing {' -> '.join(pairing)}; {how}"] if conversion.pairing else []),
+        *(f"  {name}  {what}" for name, what in shown[:MOST_LINES]),
+        *([f"  … and {more} more (all of them with --json)"] if more > 0 else []),
+        f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte",
+        *(f"config: {sentence}" for sentence in conversion.config),
+        *([f"left out, as they may hold the weights as they were: {left_out}"] if left_out else []),
+        *conversion.checked(),
+    ]

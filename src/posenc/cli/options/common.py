@@ -1,20 +1,26 @@
-"""Options that several commands share, and the spec they describe."""
+"""What several commands read: files by their names, standard input, texts, and shared options.
+
+A name is checked where it is given, so a mistyped one is a mistake of usage in every command, and
+is never taken for something else: an empty name for the current folder, a path for a word.
+"""
 
 from __future__ import annotations
 
 import functools
 import math
+import os
 import sys
 from collections.abc import Callable, Sequence, Sized
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import DataError, PosencError, mismatch, suggest
+from posenc._core.errors import PosencError, bad_data, suggest
 from posenc._core.io import inputs
+from posenc._core.io.outputs import check_target
 from posenc._core.numeric.counts import counted
 from posenc.cli._child import SECONDS, limit
-from posenc.cli.options.inputs import file_there, standard_input
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -22,17 +28,32 @@ F = TypeVar("F", bound=Callable[..., Any])
 class WordChoice(click.Choice[str]):
     """One of some words, with a suggestion for a misspelt one."""
 
-    @property
-    def words(self) -> tuple[str, ...]:
-        """The words."""
-        return tuple(self.choices)
-
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The word itself."""
-        if value not in self.words:
-            listed = ", ".join(self.words)
-            self.fail(f"{value!r} is none of {listed}. {suggest(value, self.words)}", param, ctx)
+        if value not in self.choices:
+            listed = ", ".join(self.choices)
+            self.fail(f"{value!r} is none of {listed}. {suggest(value, self.choices)}", param, ctx)
         return str(value)
+
+
+def refuse(wrong: object, text: str) -> None:
+    """Say of a command line that something is wrong with it, where that is so."""
+    if wrong:
+        raise click.UsageError(text)
+
+
+def refuse_value(wrong: object, text: str) -> None:
+    """The same of one value, whose option is told elsewhere."""
+    if wrong:
+        raise click.BadParameter(text)
+
+
+def refuse_data(
+    wrong: object, caller: str, expected: str, received: object, todo: str = ""
+) -> None:
+    """Raise `DataError` where data are not as expected, in the words of `bad_data`."""
+    if wrong:
+        raise bad_data(caller, expected, received, todo)
 
 
 class RenamedOption(click.Option):
@@ -84,6 +105,89 @@ class Count(WholeNumber, click.IntRange):
     """A whole number between ends, which may be written 128k or 1M."""
 
 
+# --- files, standard input, and texts that are no names -------------------------------------------
+
+# Endings of files that hold numbers, models or texts.
+ENDINGS = """
+.bin .ckpt .csv .feather .gguf .ggml .gz .h5 .hdf5 .ipynb .json .jsonl .log .mat .md .msgpack .npy
+.npz .onnx .parquet .pb .pickle .pkl .png .pt .pth .py .rst .safetensors .sqlite .svg .tar .tfrecord
+.toml .tsv .txt .xml .yaml .yml .zip
+"""
+LONGEST_NAME = 4096
+
+
+def looks_like_a_file(text: str) -> bool:
+    """Whether a text is more likely the name of a file: it has a separator, or a known ending.
+
+    A space in front makes it a text; so does a separator between words, unless the folder exists.
+    """
+    if text != text.lstrip() or "\n" in text or "\0" in text or len(text) > LONGEST_NAME:
+        return False
+    if Path(text).suffix.lower() in ENDINGS.split():
+        return True
+    separated = any(mark in text for mark in (os.sep, os.altsep) if mark)
+    return separated and (len(text.split()) == 1 or Path(text).parent.is_dir())
+
+
+def no_text(text: str) -> str:
+    """What to say of a text that looks like the name of a file that is not there."""
+    return (
+        f"{text[:200]!r} is not there. If it is no file but the text itself, write a space in "
+        f"front: {' ' + text[:60]!r}."
+    )
+
+
+def file_there(name: str) -> str:
+    """The name of a file or folder that exists."""
+    refuse_value(not name, "the name is empty.")
+    try:
+        there = Path(name).exists()
+    except (OSError, ValueError):  # too long, or not to be entered; a null character
+        there = False
+    refuse_value(not there, f"{name[:200]!r} is not there.")
+    return name
+
+
+class InputFile(click.ParamType):
+    """The name of a file or folder that exists."""
+
+    name = "file"
+
+    def __init__(self, *, stream: bool = False, advice: str = "") -> None:
+        self.stream, self.advice = stream, advice
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name itself."""
+        if self.stream and value == "-":
+            return str(value)
+        try:
+            return file_there(str(value))
+        except click.BadParameter as error:
+            self.fail(f"{error.message} {self.advice}".rstrip(), param, ctx)
+
+
+class InputText(click.ParamType):
+    """A text, unless it looks like the name of a file."""
+
+    name = "text"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself."""
+        if looks_like_a_file(str(value)):
+            self.fail(no_text(str(value)), param, ctx)
+        return str(value)
+
+
+def standard_input(expected: str, kind: inputs.FileKind) -> str:
+    """The text that comes on standard input."""
+    text = inputs.standard_input(kind)
+    refuse_data(not text.strip(), "standard input", expected, "nothing")
+    return text
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
 def _limit(_ctx: click.Context, _param: click.Parameter, value: float) -> None:
     limit[0] = value
 
@@ -108,7 +212,7 @@ def grouped(
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(command)
         def call(**values: Any) -> Any:
-            fields = {field: values.pop(field) for field in kind._fields}
+            fields = {field: values.pop(field) for field in kind.__match_args__}
             return command(**values, **{name: kind(**fields)})
 
         return with_options(*options)(call)
@@ -154,11 +258,24 @@ as_json = click.option("--json", "json_", is_flag=True, help="Print JSON.")
 base_option = click.option("--base", type=Positive(), help="Where the source does not state it.")
 
 
+stored_option = click.option(
+    "--stored",
+    type=WordChoice(("half", "interleaved")),
+    help="The pairing as it is, where nothing states it.",
+)
+
+
+config_option = click.option(
+    "--config", type=InputFile(), metavar="FILE", help="Config, if not beside the weights."
+)
+
+
 pairing_option = click.option(
     "--pairing", type=WordChoice(("half", "interleaved")), help="For families not known."
 )
 
 
+KINDS = ("rotary", "cos_sin", "angles", "table", "bias")  # of what an implementation computes
 library_option = click.option(
     "--library",
     type=WordChoice(("torch", "numpy", "jax")),
@@ -175,8 +292,7 @@ def spec_of(text: str, option: str) -> Any:
     """What the JSON of an option says, or the file that it names."""
     from posenc.registry import from_json
 
-    if not text:
-        raise click.UsageError(f"{option} is empty: give the JSON of a spec, or a file of it.")
+    refuse(not text, f"{option} is empty: give the JSON of a spec, or a file of it.")
     if not is_json(text):
         try:
             return from_json(inputs.content(file_there(text), inputs.SPEC))
@@ -192,7 +308,7 @@ def standard_json(expected: str) -> str:
     """The JSON that comes on standard input."""
     text = standard_input(expected, inputs.CONFIG)
     if not is_json(text):  # else it would be taken for the name of a file
-        raise DataError(mismatch("standard input", expected, repr(text.strip()[:40])))
+        raise bad_data("standard input", expected, repr(text.strip()[:40]))
     return text
 
 
@@ -215,3 +331,66 @@ def side_named(text: str) -> Any:
 def count_of(items: Sized, what: str) -> str:
     """`1 token`, `2 tokens`."""
     return f"{len(items)} {what}{'' if len(items) == 1 else 's'}"
+
+
+# --- outputs --------------------------------------------------------------------------------------
+
+
+class OutputChoice(NamedTuple):
+    """Where the command line says that a result goes, and whether it replaces what is there."""
+
+    output: str | None
+    force: bool
+
+    @property
+    def path(self) -> Path:
+        """The path of a result that goes somewhere."""
+        return Path(self.output or "")
+
+    @property
+    def format(self) -> str:
+        """`npy`, `safetensors`, …: its ending."""
+        return self.path.suffix[1:]
+
+    @property
+    def existing(self) -> Literal["replace", "refuse"]:
+        """What becomes of a file that has the name."""
+        return "replace" if self.force else "refuse"
+
+    def check(self, endings: tuple[str, ...] = (), *, option: str = "-o", listed: str = "") -> None:
+        """Say of an output that it cannot be written, before the work that makes it.
+
+        Nor can one of another ending than those of an option, `listed` for people.
+        """
+        name = self.output
+        if name is None:
+            return
+        if endings and Path(name).suffix not in endings:
+            ends = listed or " or ".join(endings)
+            raise click.UsageError(f"{option} {name!r}: its name must end in {ends}.")
+        try:
+            check_target(name, existing=self.existing)
+        except FileExistsError:
+            raise click.UsageError(f"{name} exists: --force replaces it.") from None
+
+
+def force_option(what: str = "an output that exists") -> Callable[[F], F]:
+    """Whether what is there may be replaced."""
+    return click.option("--force", is_flag=True, help=f"Replace {what}.")
+
+
+def length_options(to: str, factor: str) -> Callable[[F], F]:
+    """How long a longer context is, in positions or as a multiple of what was trained."""
+    return with_options(
+        click.option("--to", type=Count(1), metavar="LENGTH", help=to),
+        click.option("--factor", type=float, help=factor),
+        click.option("--trained", type=Count(1), metavar="LENGTH", help="Where training ended."),
+    )
+
+
+def output_options(
+    text: str, *between: Callable[[Any], Any], metavar: str = "OUT"
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Where a result goes: the command gets an `OutputChoice` as `target`."""
+    output = click.option("-o", "--output", metavar=metavar, help=text)
+    return grouped(OutputChoice, "target", output, *between, force_option())

@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any
 
 import click
 
-from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch, suggest
+from posenc._core.errors import DataError, PosencError, bad_argument, suggest
 from posenc._core.io import inputs
 from posenc._core.spec.spec import Value
 from posenc.cli.options.common import (
@@ -19,22 +19,20 @@ from posenc.cli.options.common import (
     encoding_names,
     grouped,
     preset_names,
+    refuse,
     spec_of,
 )
 from posenc.encodings.table.base import TableSpec
 from posenc.registry import from_json, lookup, names, spelled
 
-ORDERS = ("interleaved", "sin_cos", "cos_sin")
-ODDS = ("sin_extra", "zero_pad", "cut", "error")
-PAIRINGS = ("half", "interleaved")
 FIELDS = ("dim", "base", "heads", "order", "odd", "pairing")
-SIZES = ("dim", "heads")
 NAMES = ("encoding", "preset", "spec", "table")  # of which one names the encoding
 LARGEST_DIM = 2**19  # a spec works its frequencies out to 50 digits each
 HEADS = 8  # where an encoding needs them and nobody says
 
 
-class EncodingChoice(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class EncodingChoice:
     """What the command line says about one encoding."""
 
     encoding: str | None = None
@@ -59,9 +57,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "dim": {"type": click.IntRange(1, LARGEST_DIM), "help": "Width of the encoding."},
     "base": {"type": Positive(), "help": "Base of the frequencies. [default: 10000]"},
     "heads": {"type": click.IntRange(1), "help": "Heads of a bias. [default: 8]"},
-    "order": {"type": WordChoice(ORDERS), "help": "Order of the channels."},
-    "odd": {"type": WordChoice(ODDS), "help": "What happens at an odd width."},
-    "pairing": {"type": WordChoice(PAIRINGS), "help": "Of a rotation."},
+    "order": {
+        "type": WordChoice(("interleaved", "sin_cos", "cos_sin")),
+        "help": "Order of the channels.",
+    },
+    "odd": {
+        "type": WordChoice(("sin_extra", "zero_pad", "cut", "error")),
+        "help": "What happens at an odd width.",
+    },
+    "pairing": {"type": WordChoice(("half", "interleaved")), "help": "Of a rotation."},
     "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
     "preset": {
         "metavar": "NAME",
@@ -79,37 +83,37 @@ encoding_options = grouped(
 
 def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int) -> TableSpec:
     """The table that the options describe."""
-    if width is not None and choice.dim not in (None, width):
-        raise click.UsageError(f"--dim is {choice.dim}, but the data are {width} wide.")
-    if width is not None and width > LARGEST_DIM:
-        raise ArgumentError(mismatch("encode", f"a width up to {LARGEST_DIM}", width))
-    if width is not None and choice.spec is None:
-        choice = choice._replace(dim=width)
+    if width is not None:
+        refuse(
+            choice.dim not in (None, width),
+            f"--dim is {choice.dim}, but the data are {width} wide.",
+        )
+        if width > LARGEST_DIM:
+            raise bad_argument("encode", f"a width up to {LARGEST_DIM}", width)
+        if choice.spec is None:
+            choice = dataclasses.replace(choice, dim=width)
     spec = any_spec(choice, width=default)
     if not isinstance(spec, TableSpec):
-        name = type(spec).__name__
-        raise click.UsageError(f"{name} is no table: this command adds tables to embeddings.")
+        raise click.UsageError(
+            f"{type(spec).__name__} is no table: this command adds tables to embeddings."
+        )
     if width is not None and spec.dim != width:
-        raise ArgumentError(mismatch("encode", f"data {spec.dim} wide, as the spec", f"{width}"))
+        raise bad_argument("encode", f"data {spec.dim} wide, as the spec", f"{width}")
     return spec
 
 
 def any_spec(choice: EncodingChoice, *, width: int | None = None) -> Any:
     """The encoding that the options describe, of any kind."""
     dim = choice.dim or width
-    if dim is None and choice.spec is None:
-        raise click.UsageError("--dim says how wide the encoding is.")
-    example = {"type": "Sinusoidal", "dim": dim}
-    if choice.pairing is not None:
-        example["type"] = "RoPE"
-    return spec_from(choice, dim or 0, example)
+    refuse(dim is None and choice.spec is None, "--dim says how wide the encoding is.")
+    kind = "Sinusoidal" if choice.pairing is None else "RoPE"
+    return spec_from(choice, dim or 0, {"type": kind, "dim": dim})
 
 
-def spec_from(choice: Any, dim: int, example: Mapping[str, Any]) -> Any:
+def spec_from(choice: EncodingChoice, dim: int, example: Mapping[str, Any]) -> Any:
     """The encoding that is named, or the example with the fields that are given."""
     named = [name for name in NAMES if getattr(choice, name, None) is not None]
-    if len(named) > 1:
-        raise click.UsageError(" or ".join(f"--{name}" for name in named) + ", not both.")
+    refuse(len(named) > 1, " or ".join(f"--{name}" for name in named) + ", not both.")
     fields = fields_of(choice)
     if choice.spec is not None:
         _none_beside("--spec", fields)
@@ -117,38 +121,43 @@ def spec_from(choice: Any, dim: int, example: Mapping[str, Any]) -> Any:
     try:
         if choice.preset is not None:
             return _preset(choice.preset, fields, dim)
-        if choice.encoding is None:
-            return from_json(json.dumps({**example, **fields}))
-        return from_json(json.dumps(_sized(_named(choice.encoding), fields, dim)))
-    except PosencError as error:
-        raise click.UsageError(_of_options(error)) from error
+        named_or_example = {**example, **fields}
+        if choice.encoding is not None:
+            named_or_example = _sized(choice.encoding, fields, dim)
+        return from_json(json.dumps(named_or_example))
+    except PosencError as error:  # whose fields are options
+        raise click.UsageError(
+            re.sub(rf"^(?:from_json: )?\w+: ({'|'.join(FIELDS)}): ", r"--\1: ", str(error))
+        ) from error
 
 
 def _preset(name: str, fields: Mapping[str, Any], dim: int) -> Any:
     from posenc.presets import preset, row
 
-    _none_beside("--preset", {key: v for key, v in fields.items() if key not in SIZES})
+    _none_beside("--preset", [name for name in fields if name not in ("dim", "heads")])
     size = row(name).size
     return preset(name, fields.get(size, HEADS if size == "heads" else dim))
 
 
-def _named(name: str) -> str:
-    """The class of a name, in any case of letters."""
+def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
+    """The fields, with those that the class needs and nobody gave: as in its example.
+
+    The name of the class may be in any case of letters.
+    """
     if not (spelling := spelled(name)):
         raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, names())}")
-    return spelling
-
-
-def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
-    """The fields, with those that the class needs and nobody gave: as in its example."""
-    cls: Any = lookup(name)
+    cls: Any = lookup(spelling)
     needed = {
         field.name
         for field in dataclasses.fields(cls)
         if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
     }
     usual = {"dim": dim, "pairing": "half", **cls.example.fields, "heads": HEADS, "length": 512}
-    return {"type": name, **{key: _plain(usual[key]) for key in usual if key in needed}, **fields}
+    return {
+        "type": spelling,
+        **{key: _plain(usual[key]) for key in usual if key in needed},
+        **fields,
+    }
 
 
 def _plain(value: Any) -> Any:
@@ -158,15 +167,17 @@ def _plain(value: Any) -> Any:
     return value.to_dict() if isinstance(value, Value) else value
 
 
-def fields_of(choice: Any) -> dict[str, Any]:
+def fields_of(choice: EncodingChoice) -> dict[str, Any]:
     """The fields that are given."""
     fields = {name: getattr(choice, name) for name in FIELDS if getattr(choice, name) is not None}
     if "pairing" in fields:
         fields["pairing"] = {"type": "Pairing", "order": fields["pairing"]}
     for text in choice.field:
         name, equals, value = text.partition("=")
-        if not equals or not name.isidentifier():
-            raise click.UsageError(f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.")
+        refuse(
+            not equals or not name.isidentifier(),
+            f"--field {text[:60]!r}: write NAME=JSON, such as buckets=64.",
+        )
         try:
             fields[name] = inputs.parse(value, f"--field {name}", inputs.PAGE)
         except DataError:
@@ -174,15 +185,10 @@ def fields_of(choice: Any) -> dict[str, Any]:
     return fields
 
 
-def _none_beside(option: str, fields: Mapping[str, Any]) -> None:
+def _none_beside(option: str, fields: Collection[str]) -> None:
     if fields:
         listed = ", ".join(f"--{name}" for name in fields)
         raise click.UsageError(f"{option} says everything: leave out {listed}.")
-
-
-def _of_options(error: PosencError) -> str:
-    """An error of a spec whose fields are options."""
-    return re.sub(rf"^(?:from_json: )?\w+: ({'|'.join(FIELDS)}): ", r"--\1: ", str(error))
 
 
 def table_width(spec: TableSpec) -> int:

@@ -40,7 +40,6 @@ OPTION_WORDS = {
     "table": "weights input",
     "tensor": "key array",
 }
-NAMED = ("encoding", "preset", "spec")
 
 # Arguments that a command takes under another name, or by several flags.
 ALIASES = {
@@ -71,10 +70,12 @@ def flags_of(command: click.Command) -> dict[str, str]:
 
 def command_advice(name: str) -> str:
     """What to write for a command that does not exist; nothing where nobody knows."""
-    for command, words in COMMAND_WORDS.items():
-        if name.lower() in words.split():
-            return f"Write `posenc {command}`."
-    return ""
+    advice = (
+        f"Write `posenc {command}`."
+        for command, words in COMMAND_WORDS.items()
+        if name.lower() in words.split()
+    )
+    return next(advice, "")
 
 
 def usage_advice(error: click.UsageError, command: click.Command) -> str:
@@ -94,7 +95,7 @@ def usage_advice(error: click.UsageError, command: click.Command) -> str:
             return f"{text} It takes words: `posenc list bias`, `posenc list rotary llama`."
         return f"{text} `--help` lists the options."
     text = error.format_message()
-    named = [flags[name] for name in NAMED if name in flags]
+    named = [flags[name] for name in ("encoding", "preset", "spec") if name in flags]
     if text.startswith("Got unexpected extra argument") and named:
         return f"{text}. An encoding is named by {' or '.join(named)}."
     return text
@@ -108,13 +109,11 @@ def in_flags(message: str, command: click.Command) -> str:
             flags[name] = ", ".join(there)
 
     def fields(match: re.Match[str]) -> str:
-        names = re.findall(r"(\w+)=", match[1])
-        return ", ".join(flags.get(name, name) for name in names)
+        return ", ".join(flags.get(name, name) for name in re.findall(r"(\w+)=", match[1]))
 
     def patterns(match: re.Match[str]) -> str:
-        sets = re.findall(r"\{([^}]*)\}", match[0])
+        sets, flag = re.findall(r"\{([^}]*)\}", match[0]), flags.get("names", "names")
         roles = [re.findall(r"\"(\w+)\": (\w+)", each) for each in sets]
-        flag = flags.get("names", "names")
         return " or ".join(" ".join(f"{flag} {k}={v}" for k, v in each) for each in roles)
 
     def argument(match: re.Match[str]) -> str:

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+import dataclasses
+import math
 import re
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from posenc._core.errors import ArgumentError, SpecError
+from posenc._core.io import outputs
 from posenc._core.numeric.counts import whole
-from posenc.cli.options.common import Count, RenamedOption, WholeNumber, WordChoice, with_options
-from posenc.cli.options.encodings import FIELDS, LARGEST_DIM, fields_of, spec_from
+from posenc.cli.options.arrays import ParameterChoice, learnt_from
+from posenc.cli.options.common import (
+    Count,
+    InputFile,
+    OutputChoice,
+    RenamedOption,
+    WholeNumber,
+    WordChoice,
+    force_option,
+    refuse,
+    with_options,
+)
+from posenc.cli.options.encodings import (
+    FIELDS,
+    LARGEST_DIM,
+    EncodingChoice,
+    fields_of,
+    spec_from,
+)
 from posenc.cli.options.encodings import OPTIONS as NAMED
-from posenc.cli.options.inputs import InputFile
-from posenc.cli.options.parameters import ParameterChoice, learnt_from
 from posenc.cli.options.places import grid_sides
+from posenc.cli.output.show import print_json, print_lines
+from posenc.plot.draw.picture import FORMATS
+from posenc.plot.palette import THEMES
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -23,19 +45,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 DIM = 128  # where an encoding needs a size and none is given
 
 
-class SpecWords(NamedTuple):
-    """What the command line says about one encoding."""
+@dataclasses.dataclass(frozen=True)
+class SpecWords(EncodingChoice):
+    """What the command line says about one encoding, which may be a table in a file."""
 
-    encoding: str | None = None
-    dim: int | None = None
-    base: float | None = None
-    heads: int | None = None
-    order: str | None = None
-    odd: str | None = None
-    pairing: str | None = None
-    field: tuple[str, ...] = ()
-    preset: str | None = None
-    spec: str | None = None
     table: str | None = None
     tensor: str | None = None
     params: str | None = None
@@ -91,8 +104,9 @@ def usage(call: Callable[[], Any]) -> Any:
 
 def chosen(words: SpecWords, picture: str) -> PlotSubject:
     """The encoding that the options name."""
-    if words.tensor is not None and words.table is None:
-        raise click.UsageError("--tensor names an array of a --table.")
+    refuse(
+        words.tensor is not None and words.table is None, "--tensor names an array of a --table."
+    )
     if words.table is not None and (words.encoding, words.preset, words.spec) == (None,) * 3:
         return _from_file(words)
     spec = spec_from(words, DIM, _example(words, picture))
@@ -113,8 +127,7 @@ def _from_file(words: SpecWords) -> PlotSubject:
     from posenc.plot.given import read_table
 
     for name in (*FIELDS, "params", "init_seed"):
-        if getattr(words, name) is not None:
-            raise click.UsageError(f"--{FLAGS[name]}: the --table says everything.")
+        refuse(getattr(words, name) is not None, f"--{FLAGS[name]}: the --table says everything.")
     spec, params, origin = usage(lambda: read_table(str(words.table), words.tensor))
     return PlotSubject(spec, params, origin)
 
@@ -126,20 +139,19 @@ def _example(words: SpecWords, picture: str) -> dict[str, Any]:
         example = dict(PICTURES["table"].example)
     if words.pairing is not None and example["type"] != "RoPE":
         example = {"type": "RoPE", "dim": DIM}
-    if (
+    refuse(
         words.heads is not None
         and "heads" not in example
-        and (words.encoding or words.preset or words.spec) is None
-    ):
-        raise click.UsageError("--heads: say which --encoding has heads.")
+        and (words.encoding or words.preset or words.spec) is None,
+        "--heads: say which --encoding has heads.",
+    )
     return example
 
 
 def ranged(text: str, option: str) -> int | tuple[int, int]:
     """`1000`, `128k`, or `FROM:TO` with the end left out."""
     ends = [whole(end.replace(",", "")) for end in text.split(":")]
-    if len(ends) > 2 or None in ends:
-        raise click.UsageError(f"{option} {text[:50]!r}: write a number, or FROM:TO.")
+    refuse(len(ends) > 2 or None in ends, f"{option} {text[:50]!r}: write a number, or FROM:TO.")
     return ends[0] if len(ends) == 1 else (ends[0], ends[1])  # type: ignore[return-value]
 
 
@@ -147,10 +159,9 @@ def stretch_of(text: str, option: str) -> tuple[int, int]:
     """`FROM:TO`. One number would be one position elsewhere, and is no stretch to draw."""
     span = ranged(text, option)
     if isinstance(span, int):
-        many = f"{option} 0:{span}"
         raise click.UsageError(
             f"{option} {text}: one number names one of them, and a picture shows a stretch: write "
-            f"FROM:TO, or for the first {span} {many}."
+            f"FROM:TO, or for the first {span} {option} 0:{span}."
         )
     return span
 
@@ -163,8 +174,10 @@ def whole_numbers(text: str, option: str) -> list[int]:
         if not ends:
             raise click.UsageError(f"{option} {text[:50]!r}: write numbers such as 0,1,5-7 or 0:8.")
         first, last = int(ends[1]), int(ends[3] or ends[1]) - (ends[2] == ":")
-        if not 0 <= last - first < LARGEST_DIM:
-            raise click.UsageError(f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.")
+        refuse(
+            not 0 <= last - first < LARGEST_DIM,
+            f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.",
+        )
         numbers += range(first, last + 1)
     return numbers
 
@@ -183,10 +196,21 @@ def sides(text: str, spec: Any) -> tuple[int, ...]:
 
 
 # How click reads an option, and what its help shows in the place of its value.
-TYPES = {"count": Count(1), "integer": WholeNumber(), "float": click.FLOAT}
-TYPES |= {"pixels": click.IntRange(1, 16384)}
-METAVARS = {"stretch": "FROM:TO", "range": "N|FROM:TO", "list": "0,1,5-7", "two": "M,N"}
-METAVARS |= {"grid": "HxW", "names": "A,B,…"}
+TYPES = {
+    "count": Count(1),
+    "integer": WholeNumber(),
+    "float": click.FLOAT,
+    "pixels": click.IntRange(1, 16384),
+}
+METAVARS = {
+    "stretch": "FROM:TO",
+    "range": "N|FROM:TO",
+    "list": "0,1,5-7",
+    "two": "M,N",
+    "grid": "HxW",
+    "names": "A,B,…",
+}
+READERS = {"range": ranged, "stretch": stretch_of, "list": whole_numbers}
 
 
 def row_option(option: PictureOption) -> Callable[[F], F]:
@@ -218,21 +242,114 @@ def arguments_of(
 
 
 def _read(option: PictureOption, text: Any, spec: Any) -> Any:
-    if option.reads == "stranger":
-        raise click.UsageError(f"{option.flag}: {option.help}")
+    refuse(option.reads == "stranger", f"{option.flag}: {option.help}")
     if option.reads == "grid":
         return sides(text, spec)
     if option.reads == "names":
         return tuple(name.strip() for name in text.split(","))
     if option.reads == "two":
         numbers = [whole(number) for number in text.split(",")]
-        if len(numbers) != 2 or None in numbers:
-            raise click.UsageError(f"{option.flag}: write two positions, such as 40,8.")
+        refuse(
+            len(numbers) != 2 or None in numbers,
+            f"{option.flag}: write two positions, such as 40,8.",
+        )
         return tuple(numbers)
-    readers = {"range": ranged, "stretch": stretch_of, "list": whole_numbers}
-    return readers[option.reads](text, option.flag) if option.reads in readers else text
+    return READERS[option.reads](text, option.flag) if option.reads in READERS else text
 
 
 def words_of(options: dict[str, Any]) -> SpecWords:
     """Take what names the encoding out of the options."""
-    return SpecWords(**{name: options.pop(name) for name in SpecWords._fields})
+    return SpecWords(**{name: options.pop(name) for name in SpecWords.__match_args__})
+
+
+# --- where a picture goes: its file, its numbers, and its caption on the screen -------------------
+
+# The look and the files of a picture.
+output_options = with_options(
+    click.option("--width", type=click.IntRange(1, 16384), help="Pixels of a panel, at most."),
+    click.option("--size", metavar="3.3in", help="Of the picture on paper: 84mm, 3.3in x 2.2in."),
+    click.option("-o", "--output", metavar="OUT", help="A .png, .svg or .pdf file."),
+    click.option(
+        "--numbers",
+        "data",
+        cls=RenamedOption,
+        old=("--data",),
+        metavar="OUT",
+        help="The numbers drawn: a .npz or .csv file.",
+    ),
+    force_option("outputs that exist"),
+    click.option("--theme", type=WordChoice(THEMES), help="[default: light]"),
+    click.option(
+        "--scale", type=click.FloatRange(0.25, 8), help="Device pixels to a pixel. [default: 1]"
+    ),
+    click.option("--dpi", type=float, help="Pixels to an inch. [default: 72; with --size 300]"),
+    click.option("--title", metavar="TEXT", help="In place of the usual words above."),
+    click.option("--no-title", is_flag=True, help="Leave them out."),
+    click.option("--no-caption", is_flag=True, help="Leave out the words below."),
+    click.option("--json", "json_", is_flag=True, help="Print what it shows as JSON."),
+)
+
+
+def look_of(options: dict[str, Any]) -> dict[str, Any]:
+    """The look that the options ask for, as the pictures take it."""
+    if options.pop("no_title"):
+        refuse(options["title"] is not None, "--title or --no-title, not both.")
+        options["title"] = False
+    options["caption"] = False if options.pop("no_caption") else None
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def finish(
+    make: Callable[[], Any],
+    made_of: PlotSubject | None,
+    *,
+    output: str | None,
+    data: str | None,
+    force: bool,
+    json_: bool,
+    **options: Any,
+) -> None:
+    """Draw with the look of the options, write and say what was drawn."""
+    look = look_of(options)
+    target, numbers = OutputChoice(output, force), OutputChoice(data, force)
+    target.check(tuple(f".{name}" for name in FORMATS))
+    numbers.check((".npz", ".csv"), option="--numbers")
+    picture = usage(lambda: make(**look))
+    if output is not None:
+        picture.save(output, existing=target.existing)
+    if data is not None:
+        _write_data(Path(data), picture, numbers.existing)
+    origin = made_of.origin if made_of is not None else ""
+    if json_:
+        from posenc.plot.export import facts
+
+        about: dict[str, Any] = {
+            "output": output,
+            "data": data,
+            "parameters": dict(picture.parameters),
+            "title": picture.data.title,
+            "caption": list(picture.data.caption),
+            "facts": _finite(facts(picture.data)),
+        }
+        print_json({**about, "learned": origin} if origin else about)
+    else:
+        for path in filter(None, (output, data)):
+            click.echo(path)
+        print_lines((picture.data.title, *picture.data.caption, *filter(None, (origin,))))
+
+
+def _write_data(path: Path, picture: Any, existing: Any) -> None:
+    from posenc.plot.export import to_csv, to_npz
+
+    content: str | bytes = (
+        to_npz(picture.data)
+        if path.suffix == ".npz"
+        else to_csv(picture.parameters["plot"], picture.data)
+    )
+    outputs.write_whole(path, content, existing=existing)
+
+
+def _finite(values: dict[str, Any]) -> dict[str, Any]:
+    """JSON has no infinity and no NaN."""
+    none = (math.inf, -math.inf)
+    return {k: None if v != v or v in none else v for k, v in values.items()}  # noqa: PLR0124

@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from posenc._core.numeric.counts import whole
-from posenc.cli.options.common import Count, WholeNumber, count_of, grouped
+from posenc.cli.options.common import Count, WholeNumber, count_of, grouped, refuse, refuse_value
 from posenc.encodings.table.base import TableSpec
 
 MOST_POSITIONS = 2**24
@@ -131,8 +131,8 @@ class Grid(PositionSequence):
     def array(self, part: slice) -> np.ndarray:
         """The positions of some tokens, (tokens, axes)."""
         begin, end, _ = part.indices(len(self))
-        order: Literal["C", "F"] = "C" if self.order == "row_major" else "F"
-        indices = np.unravel_index(np.arange(begin, end), tuple(self.sides.values()), order=order)
+        sides, order = tuple(self.sides.values()), "C" if self.order == "row_major" else "F"
+        indices = np.unravel_index(np.arange(begin, end), sides, order=order)  # type: ignore[call-overload]
         cells = dict(zip(self.sides, indices, strict=True))
         columns = [line[cells[name]] for name, line in zip(self.names, self.lines, strict=True)]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
@@ -153,9 +153,8 @@ def places_from(
 ) -> PositionSequence:
     """The positions that the options describe."""
     options = [f"--{key}" for key, value in choice._asdict().items() if value is not None]
-    text, count = choice.positions, choice.length
-    if text is not None and len(spec.axes) == 1:
-        count = whole(text)
+    text = choice.positions
+    count = choice.length if text is None or len(spec.axes) > 1 else whole(text)
     if len(options) > (1 if count is None or choice.offset is None else 2):
         todo = ": add it to the positions" if "--offset" in options else ""
         raise click.UsageError(f"{' or '.join(options)}, not both{todo}.")
@@ -170,25 +169,26 @@ def places_from(
         raise click.UsageError(f"{options[0]}: {error.message}") from error
     if length is not None and len(places) != length:
         alone = "" if count is None else f" The one position {count} alone is {count}:{count + 1}."
-        many = count_of(places, "position")
-        raise click.UsageError(f"{options[0]}: {many} for {length} tokens.{alone}")
+        raise click.UsageError(
+            f"{options[0]}: {count_of(places, 'position')} for {length} tokens.{alone}"
+        )
     return places
 
 
 def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
     if len(spec.axes) > 1:
-        names = ", ".join(spec.axes)
         example = "x".join(str(3 + k) for k in range(len(spec.axes)))
         raise click.UsageError(
-            f"the spec has the axes {names}: give --grid {example}, or --positions with "
-            f"{len(spec.axes)} numbers for each token."
+            f"the spec has the axes {', '.join(spec.axes)}: give --grid {example}, or --positions "
+            f"with {len(spec.axes)} numbers for each token."
         )
     _bounded(length, str(length))
-    if not 0 <= length <= MOST_COUNTED:
-        expected = f"is no number of positions from 0 to {MOST_COUNTED}"
-        raise click.BadParameter(f"{length} {expected}: one alone is {length}:{length + 1}.")
-    if not -(2**63) <= first < 2**63 - length:
-        raise click.UsageError(f"--offset: {first} is beyond 2**63.")
+    refuse_value(
+        not 0 <= length <= MOST_COUNTED,
+        f"{length} is no number of positions from 0 to {MOST_COUNTED}: "
+        f"one alone is {length}:{length + 1}.",
+    )
+    refuse(not -(2**63) <= first < 2**63 - length, f"--offset: {first} is beyond 2**63.")
     return Listed(range(first, first + length))
 
 
@@ -202,8 +202,9 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
         positions = _list(text, spec)
         return _as_array(positions) if any(isinstance(v, float) for v in positions) else positions
     tokens = text.split()
-    if len(tokens) * axes > MOST_POSITIONS:
-        raise click.BadParameter(f"more than {MOST_POSITIONS} numbers; use --grid.")
+    refuse_value(
+        len(tokens) * axes > MOST_POSITIONS, f"more than {MOST_POSITIONS} numbers; use --grid."
+    )
     rows = []
     for token in tokens:
         row = [v for piece in token.split(",") for v in _number(piece, spec)]
@@ -231,12 +232,13 @@ def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
     if len(ends) not in (2, 3) or None in ends:
         return _number(piece, spec)
     first, last, step = (_bounded(end, piece) for end in (*ends, 1)[:3])
-    if step == 0:
-        raise click.BadParameter(f"{piece!r} has a step of 0.")
+    refuse_value(step == 0, f"{piece!r} has a step of 0.")
     values = range(first, last, step)
     # A range of more than 2**63 values has no len().
-    if values and abs(values[-1] - values[0]) // abs(step) >= MOST_POSITIONS:
-        raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
+    refuse_value(
+        values and abs(values[-1] - values[0]) // abs(step) >= MOST_POSITIONS,
+        f"more than {MOST_POSITIONS} positions; use --offset.",
+    )
     return values
 
 
@@ -247,13 +249,11 @@ def _number(piece: str, spec: TableSpec) -> list[Any]:
     real = spec.coordinates == "real"
     if real and _REAL.fullmatch(piece) and math.isfinite(float(piece)):
         return [float(piece)]
-    name = type(spec).__name__
-    forms = ["3,1,4"]
     if len(spec.axes) > 1:
-        forms = [" ".join([",".join("0" * len(spec.axes)), ",".join("1" * len(spec.axes))])]
-    forms += ["0.5,1.25"] if real and len(spec.axes) == 1 else []
-    forms += ["0:10", "0:100:10"] if len(spec.axes) == 1 else []
-    why = f"; {name} takes integers" if not real and _REAL.fullmatch(piece) else ""
+        forms = [" ".join(",".join(digit * len(spec.axes)) for digit in "01")]
+    else:
+        forms = ["3,1,4", *(["0.5,1.25"] if real else []), "0:10", "0:100:10"]
+    why = f"; {type(spec).__name__} takes integers" if not real and _REAL.fullmatch(piece) else ""
     raise click.BadParameter(f"{piece[:50]!r} is no position{why}: write {' or '.join(forms)}.")
 
 
@@ -268,9 +268,9 @@ def _as_array(values: list[Any]) -> np.ndarray:
     flat = [v for row in values for v in (row if isinstance(row, list) else [row])]
     if all(isinstance(v, int) for v in flat):
         return np.array(values, dtype=np.int64)
-    lost = next((v for v in flat if isinstance(v, int) and int(float(v)) != v), None)
-    if lost is not None:
-        raise click.BadParameter(f"{lost} is beyond what stays exact beside fractions.")
+    for value in flat:
+        if isinstance(value, int) and int(float(value)) != value:
+            raise click.BadParameter(f"{value} is beyond what stays exact beside fractions.")
     return np.array(values, dtype=np.float64)
 
 
@@ -291,11 +291,13 @@ class GridBuilder(NamedTuple):
 def _grid(text: str, spec: TableSpec, preset: str | None) -> Grid:
     builder = _builder(preset, spec.axes)
     sides = grid_sides(text, builder.names)
-    lines = []
-    for axis, name in enumerate(builder.names):
-        # The coordinate of an axis depends on its own side alone, so one line of cells has it all.
-        line = builder.place({other: side if other == name else 1 for other, side in sides.items()})
-        lines.append(np.asarray(line)[..., axis])
+    # The coordinate of an axis depends on its own side alone, so one line of cells has it all.
+    lines = [
+        np.asarray(
+            builder.place({other: side if other == name else 1 for other, side in sides.items()})
+        )[..., axis]
+        for axis, name in enumerate(builder.names)
+    ]
     return Grid(lines, builder.names, sides, builder.order)
 
 
@@ -304,9 +306,10 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
     if "=" in text:
         pairs = [piece.strip().partition("=") for piece in text.split(",")]
         names, numbers = [p[0].strip() for p in pairs], [p[2].strip() for p in pairs]
-        if sorted(names) != sorted(axes):
-            expected, received = ", ".join(axes), ", ".join(names)
-            raise click.BadParameter(f"the spec has the axes {expected}, not {received[:80]}.")
+        refuse_value(
+            sorted(names) != sorted(axes),
+            f"the spec has the axes {', '.join(axes)}, not {', '.join(names)[:80]}.",
+        )
     else:
         numbers = text.split("x")
         settled = all(name in SLOWEST_FIRST for name in axes)
@@ -317,13 +320,12 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
                 f"{text[:50]!r} has {count_of(numbers, 'side')}, the spec {what}."
             )
     for number in numbers:
-        if not re.fullmatch(r"\d{1,9}", number) or not 1 <= int(number) <= LONGEST_SIDE:
-            raise click.BadParameter(
-                f"{number[:50]!r} is no side: write 3x4, with sides from 1 to {LONGEST_SIDE}."
-            )
+        refuse_value(
+            not re.fullmatch(r"\d{1,9}", number) or not 1 <= int(number) <= LONGEST_SIDE,
+            f"{number[:50]!r} is no side: write 3x4, with sides from 1 to {LONGEST_SIDE}.",
+        )
     sides = dict(zip(names, map(int, numbers), strict=True))
-    if math.prod(sides.values()) >= 2**48:
-        raise click.BadParameter("more tokens than an array can have.")
+    refuse_value(math.prod(sides.values()) >= 2**48, "more tokens than an array can have.")
     return sides
 
 

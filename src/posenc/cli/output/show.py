@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 
 if TYPE_CHECKING:
     from posenc.cli.options.places import PositionSequence
@@ -30,13 +30,11 @@ def print_json(value: Any) -> None:
     try:
         text = json.dumps(value, allow_nan=False)
     except ValueError:
-        raise DataError(
-            mismatch(
-                "--json",
-                "finite numbers",
-                "NaN or infinity",
-                "Write the numbers to a file: -o OUT.",
-            )
+        raise bad_data(
+            "--json",
+            "finite numbers",
+            "NaN or infinity",
+            "Write the numbers to a file: -o OUT.",
         ) from None
     click.echo(text)
 
@@ -114,8 +112,8 @@ class AlignedRows:
         self.names = names
         self.count = len(places)
         self.labels = {i: places.label(i) for i in self.rows if i is not None}
-        longest = max((columns_of(clean(name)) for name in names or ()), default=0)
-        self.name_width = min(NAME_WIDTH, max(5, longest)) if names is not None else 0
+        widths = (columns_of(clean(name)) for name in names or ())
+        self.name_width = 0 if names is None else min(NAME_WIDTH, max([5, *widths]))
         self.place_width = max([3, *map(len, self.labels.values())])
         self.width = width
 
@@ -126,25 +124,25 @@ class AlignedRows:
         largest = float(np.max(np.abs(flat[np.isfinite(flat)])))
         number = max([5, *(len(_number(v)) for values in shown.values() for v in values)])
         bars = elide(dim, MOST_BARS)
-        taken = self.name_width + (1 if self.name_width else 0) + self.place_width
+        taken = self.name_width + bool(self.name_width) + self.place_width
         room = (self.width - taken - 2 - len(bars)) // (number + 1)
         picked = elide(dim, dim if room >= dim else max(2, room - 1))
-        head = [fit("token", self.name_width)] if self.names is not None else []
-        head.append("pos".rjust(self.place_width))
-        head += [" …" if c is None else str(c).rjust(number) for c in picked]
+
+        def line(name: str, place: str, text: Callable[[int], str]) -> str:
+            front = [fit(name, self.name_width)] if self.names is not None else []
+            cells = (" …" if c is None else text(c).rjust(number) for c in picked)
+            return " ".join([*front, place.rjust(self.place_width), *cells])
+
         yield heading
-        yield click.style(" ".join(head), dim=True)
+        yield click.style(line("token", "pos", str), dim=True)
         for i in self.rows:
             if i is None:
-                left_out = self.count - len(shown)
-                yield f"… {left_out} more rows (all of them with --json or -o)"
+                yield f"… {self.count - len(shown)} more rows (all of them with --json or -o)"
                 continue
-            values = shown[i]
-            front = [fit(self.names[i], self.name_width)] if self.names is not None else []
-            front.append(self.labels[i].rjust(self.place_width))
-            front += [" …" if c is None else _number(values[c]).rjust(number) for c in picked]
-            shades = ("…" if c is None else shade(float(values[c]), largest) for c in bars)
-            yield f"{' '.join(front)}  {''.join(shades)}"
+            texts = {c: _number(shown[i][c]) for c in picked if c is not None}
+            shades = ("…" if c is None else shade(float(shown[i][c]), largest) for c in bars)
+            name = self.names[i] if self.names is not None else ""
+            yield f"{line(name, self.labels[i], texts.__getitem__)}  {''.join(shades)}"
         yield click.style(f"{BARS[0]} {-largest:.3g} to {BARS[-1]} {largest:.3g}", dim=True)
 
 

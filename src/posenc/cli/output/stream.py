@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, mismatch
+from posenc._core.errors import bad_data
 from posenc._core.io import files, headers, inputs, outputs
+from posenc.cli.options.common import OutputChoice, refuse_data
 from posenc.cli.options.encodings import table_width
 from posenc.cli.options.places import PositionSequence
 from posenc.encodings.table.base import TableSpec
@@ -22,41 +22,32 @@ RUN = 2**17  # elements of one sequence in a tile, so that many sequences share 
 SUFFIXES = (".npy", ".safetensors")
 
 
-class Target(NamedTuple):
-    """Where a result goes, and what becomes of a file that has the name."""
-
-    path: Path
-    force: bool
-
-    @property
-    def format(self) -> str:
-        """`npy` or `safetensors`, by the suffix."""
-        if self.path.suffix not in SUFFIXES:
-            received = f"{self.path.name!r}"
-            raise DataError(
-                mismatch("-o", f"a name that ends in {' or '.join(SUFFIXES)}", received)
-            )
-        return self.path.suffix[1:]
-
-    def open(self) -> contextlib.AbstractContextManager[IO[bytes]]:
-        """The file, which appears when it is complete."""
-        return outputs.replacing(self.path, existing="replace" if self.force else "refuse")
+def _opened(target: OutputChoice) -> contextlib.AbstractContextManager[IO[bytes]]:
+    """The file, which appears when it is complete."""
+    return outputs.replacing(target.path, existing=target.existing)
 
 
 def check_source(layout: headers.Layout, tensor: headers.Tensor) -> None:
     """Raise unless the tensor holds embeddings: floating, (..., seq, dim), in C order."""
     caller = f"{layout.path}" + (f": {tensor.name!r}" if tensor.name else "")
-    dtypes, shape = ", ".join(files.FLOATS), f"shape {tensor.shape}"
-    floating = "Convert it to a floating dtype first."
-    contiguous = "Save it with numpy.ascontiguousarray(array)."
+    shape = f"shape {tensor.shape}"
     for wrong, expected, received, todo in (
-        (tensor.dtype not in files.FLOATS, f"numbers of {dtypes}", tensor.dtype, floating),
+        (
+            tensor.dtype not in files.FLOATS,
+            f"numbers of {', '.join(files.FLOATS)}",
+            tensor.dtype,
+            "Convert it to a floating dtype first.",
+        ),
         (len(tensor.shape) < 2, "shape (..., seq, dim)", shape, ""),
         (tensor.shape[-1:] == (0,), "a width of at least 1", shape, ""),
-        (tensor.order == "F", "the last axis together (C order)", "Fortran order", contiguous),
+        (
+            tensor.order == "F",
+            "the last axis together (C order)",
+            "Fortran order",
+            "Save it with numpy.ascontiguousarray(array).",
+        ),
     ):
-        if wrong:
-            raise DataError(mismatch(caller, expected, received, todo))
+        refuse_data(wrong, caller, expected, received, todo)
 
 
 class RowBlock(NamedTuple):
@@ -85,7 +76,7 @@ def add_to_file(
     spec: TableSpec,
     layout: headers.Layout,
     tensor: headers.Tensor,
-    target: Target,
+    target: OutputChoice,
     *,
     places: PositionSequence,
     params: Mapping[str, np.ndarray] | None = None,
@@ -96,25 +87,23 @@ def add_to_file(
     """Add an encoding to a tensor of a file, or append it, and write the file anew."""
     stored = tensor.stored
     if stored is None:
-        raise DataError(mismatch(str(layout.path), "a dtype that NumPy can hold", tensor.dtype))
+        raise bad_data(str(layout.path), "a dtype that NumPy can hold", tensor.dtype)
     kept = target.format == layout.format and spec.width == spec.dim
     new_stored = stored if kept else np.dtype(stored).newbyteorder("<").str
     *lead, seq, dim = tensor.shape
-    item = np.dtype(stored).itemsize
-    with target.open() as sink, inputs.unchanged(layout.path, layout.state) as source:
+    lines, item = math.prod(lead), np.dtype(stored).itemsize
+    with _opened(target) as sink, inputs.unchanged(layout.path, layout.state) as source:
         at = _front(layout, tensor, target, spec.width, (source, sink))
-        for tile in tiles(math.prod(lead), seq, spec.width, size):
-            rows = range(tile.rows.start, tile.rows.stop)
-            begins = [row * seq + tile.seq.start for row in rows]  # in tokens
-            steps = tile.seq.stop - tile.seq.start
+        for tile in tiles(lines, seq, spec.width, size):
+            rows, steps = tile.rows.stop - tile.rows.start, tile.seq.stop - tile.seq.start
+            begins = [row * seq + tile.seq.start for row in range(lines)[tile.rows]]  # in tokens
             if tile.seq == slice(0, seq):  # whole sequences lie side by side
                 begins, steps = begins[:1], steps * len(begins)
             pieces = [
                 files.read(source, tensor.begin + begin * dim * item, steps * dim, stored)
                 for begin in begins
             ]
-            x = np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
-            x = x.reshape(tile.rows.stop - tile.rows.start, -1, dim)
+            x = (np.concatenate(pieces) if len(pieces) > 1 else pieces[0]).reshape(rows, -1, dim)
             y = _result(spec, files.decode(x, tensor.dtype), places.array(tile.seq), params)
             done = files.encode(y, tensor.dtype, new_stored)
             if finite:
@@ -127,7 +116,7 @@ def add_to_file(
 def _front(
     layout: headers.Layout,
     tensor: headers.Tensor,
-    target: Target,
+    target: OutputChoice,
     width: int,
     streams: tuple[IO[bytes], IO[bytes]],
 ) -> int:
@@ -140,7 +129,12 @@ def _front(
         return tensor.begin
     if target.format == layout.format == "safetensors":
         return _moved(layout, tensor, shape, source, sink)
-    header = _header(target, tensor.name or "embeddings", tensor.dtype, shape, layout.metadata)
+    name = tensor.name or "embeddings"
+    return _begun(sink, _header(target, name, tensor.dtype, shape, layout.metadata))
+
+
+def _begun(sink: IO[bytes], header: bytes) -> int:
+    """Write what a file begins with; where the bytes after it begin."""
     files.write(sink, 0, header)
     return len(header)
 
@@ -155,9 +149,7 @@ def _moved(
     """Copy the other tensors to where a wider one leaves room; where its bytes begin."""
     in_order = sorted(layout.tensors.values(), key=lambda t: (t.begin, t.end))
     shapes = {t.name: (t.dtype, shape if t is tensor else t.shape) for t in in_order}
-    header = headers.safetensors_header(shapes, layout.metadata)
-    files.write(sink, 0, header)
-    at = first = len(header)
+    at = first = _begun(sink, headers.safetensors_header(shapes, layout.metadata))
     for other in in_order:
         if other is tensor:
             first = at
@@ -169,7 +161,7 @@ def _moved(
 
 
 def _header(
-    target: Target, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
+    target: OutputChoice, name: str, dtype: str, shape: tuple[int, ...], metadata: Mapping[str, str]
 ) -> bytes:
     if target.format == "npy":
         return headers.npy_header(dtype, shape)
@@ -189,38 +181,34 @@ def _check_finite(
     caller: str, x: np.ndarray, y: np.ndarray, tensor: headers.Tensor, tile: RowBlock
 ) -> None:
     # NaN and infinity survive the sum, so one look at the result covers both.
-    if np.isfinite(files.decode(y, tensor.dtype)).all():
+    values, what = files.decode(y, tensor.dtype), f"sums that fit {tensor.dtype}"
+    if np.isfinite(values).all():
         return
-    before, after = files.decode(x, tensor.dtype), files.decode(y, tensor.dtype)
-    bad = ~np.isfinite(before)
-    what = "finite numbers (or --allow-nonfinite)"
-    if not bad.any():
-        bad, what = ~np.isfinite(after), f"sums that fit {tensor.dtype}"
-    row, step, channel = (int(n) for n in np.argwhere(bad)[0])
+    before = files.decode(x, tensor.dtype)
+    if not np.isfinite(before).all():
+        values, what = before, "finite numbers (or --allow-nonfinite)"
+    row, step, channel = (int(n) for n in np.argwhere(~np.isfinite(values))[0])
     *lead, _, _ = tensor.shape
     place = [int(n) for n in np.unravel_index(tile.rows.start + row, lead)] if lead else []
     index = [*place, tile.seq.start + step, channel]
-    value = (before if what.startswith("finite") else after)[row, step, channel]
-    raise DataError(mismatch(caller, what, f"{value} at index {index}"))
+    raise bad_data(caller, what, f"{values[row, step, channel]} at index {index}")
 
 
 # --- arrays that are computed ---------------------------------------------------------------------
 
 
-def write_array(target: Target, name: str, values: np.ndarray) -> None:
+def write_array(target: OutputChoice, name: str, values: np.ndarray) -> None:
     """Write an array of native numbers under a name."""
-    dtype = values.dtype.name
-    with target.open() as sink:
-        header = _header(target, name, dtype, values.shape, {})
-        files.write(sink, 0, header)
-        stored = np.dtype(dtype).newbyteorder("<").str
-        files.write(sink, len(header), files.encode(values, dtype, stored))
+    dtype, stored = values.dtype.name, values.dtype.newbyteorder("<").str
+    with _opened(target) as sink:
+        at = _begun(sink, _header(target, name, dtype, values.shape, {}))
+        files.write(sink, at, files.encode(values, dtype, stored))
 
 
 def write_rows(
     spec: TableSpec,
     places: PositionSequence,
-    target: Target,
+    target: OutputChoice,
     *,
     params: Mapping[str, np.ndarray] | None = None,
     dtype: str,
@@ -228,16 +216,15 @@ def write_rows(
     size: int = TILE,
 ) -> None:
     """Write the rows of a table, (positions, columns), as an array or as lines of numbers."""
-    lines = target.path.suffix == ".csv"
+    lines = target.format == "csv"
     stored = "<u2" if dtype == "bfloat16" else np.dtype(dtype).newbyteorder("<").str
     width = table_width(spec)
     fronts = spec.axes if len(spec.axes) > 1 else ("position",)
     header = ",".join([*fronts, *(f"c{c}" for c in range(width))]).encode() + b"\n"
     if not lines:
         header = _header(target, "table", dtype, (len(places), width), {})
-    with target.open() as sink:
-        files.write(sink, 0, header)
-        at = len(header)
+    with _opened(target) as sink:
+        at = _begun(sink, header)
         for _, part in tiles(1, len(places), width, size):
             positions = places.array(part)
             rows = rows_as(spec, positions, dtype, params)

@@ -20,7 +20,7 @@ from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.adopted import CosSinForm, LayerCosSin
-from posenc.torch.registration import RegisteredNames
+from posenc.torch.libraries import RegisteredNames
 
 KEPT = "_posenc_attention"  # of a model: its use of another attention
 

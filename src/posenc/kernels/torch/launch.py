@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from posenc.encodings.table.base import TableSpec
-from posenc.kernels.native import flat, rotation, sinusoids
-from posenc.kernels.places import Positions
-from posenc.kernels.plans import Way
+from posenc.kernels.plans import Way, flat, rotation, sinusoids
+from posenc.kernels.requests import Positions
 
 
 def turn(
@@ -26,9 +25,9 @@ def turn(
         for x, y, p in zip(arrays, results, positions, strict=True):
             turn(way, (x,), (y,), (p,), transposed=transposed)
     elif way.kernel == "triton":
-        from posenc.kernels.triton import launch as triton_launch
+        from posenc.kernels.triton import rotate
 
-        triton_launch.turn(way, arrays, results, first, transposed=transposed)
+        rotate.turn(way, arrays, results, first, transposed=transposed)
     else:
         plan = rotation(way.spec, inverse=way.inverse, transposed=transposed)
         numbers = flat(first, arrays[0].shape[way.seq_dim])
@@ -39,9 +38,9 @@ def add(x: Tensor, positions: Positions, spec: TableSpec, seq_dim: int, kernel: 
     """Embeddings plus a table in new memory."""
     result = torch.empty_like(x)
     if kernel == "triton":
-        from posenc.kernels.triton import launch as triton_launch
+        from posenc.kernels.triton import add as triton_add
 
-        triton_launch.add(x, result, positions, spec, seq_dim)
+        triton_add.add(x, result, positions, spec, seq_dim)
         return result
     numbers, count = flat(positions, x.shape[seq_dim]), torch.get_num_threads()
     sinusoids(spec).add(x, result, numbers, spec.embedding_scale, seq_dim, count)

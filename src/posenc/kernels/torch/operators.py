@@ -20,10 +20,9 @@ from posenc import registry
 from posenc._core.positions.packing import packed
 from posenc._core.spec.spec import to_json
 from posenc._core.tracing import outside
-from posenc.kernels.places import Packed, Positions
 from posenc.kernels.plans import Way
-from posenc.kernels.requests import Rotate
-from posenc.kernels.torch import launch as torch_launch
+from posenc.kernels.requests import Packed, Positions, Rotate
+from posenc.kernels.torch import launch
 from posenc.kernels.torch.state import transformed
 
 SIGNATURE = "Tensor x, Tensor positions, str spec, int seq_dim, bool inverse, bool transposed"
@@ -58,8 +57,7 @@ def rotated(x: Tensor, positions: Positions, request: Rotate) -> Tensor:
     through = torch.compiler.is_compiling() or not transformed()
     rotate = torch.ops.posenc.rotate if through else Followed.apply
     if not request.inplace:
-        result: Tensor = rotate(x, places, text, seq_dim, inverse, False)
-        return result
+        return rotate(x, places, text, seq_dim, inverse, False)
     if not through or (torch.is_grad_enabled() and x.requires_grad):
         # Autograd follows a copy over the input, and the compiler drops the copy where it can.
         return x.copy_(rotate(x, places, text, seq_dim, inverse, False))
@@ -71,8 +69,7 @@ def turned(x: Tensor, positions: Positions, way: Way, transposed: bool) -> Tenso
     """The backward pass of an eager call, by the operator."""
     places = _tensor(x, positions, way.seq_dim)
     rotate = Followed.apply if transformed() else torch.ops.posenc.rotate
-    result: Tensor = rotate(x, places, _text(way.spec), way.seq_dim, way.inverse, transposed)
-    return result
+    return rotate(x, places, _text(way.spec), way.seq_dim, way.inverse, transposed)
 
 
 def _tensor(x: Tensor, positions: Positions, seq_dim: int) -> Tensor:
@@ -97,7 +94,7 @@ def _rotate(
 ) -> Tensor:
     result = torch.empty_like(x)
     way = _way(x, spec, seq_dim, inverse)
-    torch_launch.turn(way, (x.detach(),), (result,), (positions,), transposed=transposed)
+    launch.turn(way, (x.detach(),), (result,), (positions,), transposed=transposed)
     return result
 
 
@@ -105,7 +102,7 @@ def _rotate_in_place(
     x: Tensor, positions: Tensor, spec: str, seq_dim: int, inverse: bool, transposed: bool
 ) -> None:
     way = _way(x, spec, seq_dim, inverse)
-    torch_launch.turn(way, (x.detach(),), (x.detach(),), (positions,), transposed=transposed)
+    launch.turn(way, (x.detach(),), (x.detach(),), (positions,), transposed=transposed)
 
 
 def _guarded(x: Tensor, *rest: Any) -> None:
@@ -144,8 +141,7 @@ class Followed(torch.autograd.Function):
 
     @staticmethod
     def forward(*inputs: Any) -> Tensor:
-        result: Tensor = torch.ops.posenc.rotate(*inputs)
-        return result
+        return torch.ops.posenc.rotate(*inputs)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -162,9 +158,6 @@ class Followed(torch.autograd.Function):
         return _batched(info, dims, *inputs)
 
 
-for device in ("CPU", "CUDA"):
-    library.impl("rotate", _rotate, device)
-    library.impl("rotate_", _rotate_in_place, device)
 library.impl("rotate_", _guarded, "Autograd")
 torch.library.register_fake("posenc::rotate", lambda x, *_: torch.empty_like(x), lib=library)
 torch.library.register_fake("posenc::rotate_", lambda *_: None, lib=library)
@@ -177,13 +170,11 @@ torch.library.register_vmap("posenc::rotate", _batched, lib=library)
 
 def added(x: Tensor, positions: Positions, spec: Any, seq_dim: int) -> Tensor:
     """Embeddings plus a table by the operator."""
-    places = _tensor(x, positions, seq_dim)
-    total: Tensor = torch.ops.posenc.add(x, places, _text(spec), seq_dim)
-    return total
+    return torch.ops.posenc.add(x, _tensor(x, positions, seq_dim), _text(spec), seq_dim)
 
 
 def _add(x: Tensor, positions: Tensor, spec: str, seq_dim: int) -> Tensor:
-    return torch_launch.add(x.detach(), positions, _spec(spec), seq_dim, _kernel(x))
+    return launch.add(x.detach(), positions, _spec(spec), seq_dim, _kernel(x))
 
 
 def _add_remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  # noqa: ARG001
@@ -191,7 +182,7 @@ def _add_remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:  #
 
 
 def _add_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
-    return torch_launch.scaled(gradient, ctx.scale), None, None, None
+    return launch.scaled(gradient, ctx.scale), None, None, None
 
 
 def _add_batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any) -> Any:
@@ -201,6 +192,8 @@ def _add_batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor,
 
 
 for device in ("CPU", "CUDA"):
+    library.impl("rotate", _rotate, device)
+    library.impl("rotate_", _rotate_in_place, device)
     library.impl("add", _add, device)
 torch.library.register_fake("posenc::add", lambda x, *_: torch.empty_like(x), lib=library)
 torch.library.register_autograd(

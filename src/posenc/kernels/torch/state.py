@@ -35,8 +35,7 @@ def followed() -> str | None:
 @outside
 def absent_here(candidate: Any) -> str | None:
     """Why a kernel does not run here at all; found out outside of what is traced."""
-    reason: str | None = candidate.absent()
-    return reason
+    return candidate.absent()
 
 
 def has_memory(x: Tensor) -> bool:

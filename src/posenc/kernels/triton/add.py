@@ -7,12 +7,17 @@ and an origin for each of its columns.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from posenc.encodings.table.base import TableSpec
+from posenc.kernels import plans
+from posenc.kernels.requests import Positions
+from posenc.kernels.triton.launch import axes_of, positions_beside, through
 from posenc.kernels.triton.phase import cos_sin, turns
 
 REPEATS = 4  # rows of one position per program
@@ -20,53 +25,58 @@ COLUMNS = 256
 WARPS = 4
 
 
-class Columns(NamedTuple):
-    """The phases of the columns of a table: steps (axes, dim) and origins (dim,), int64.
+def add(x: Tensor, result: Tensor, positions: Positions, spec: TableSpec, seq_dim: int) -> None:
+    """Write `x` times its factor plus the rows of a table."""
+    axes = axes_of(x, positions, seq_dim)
+    steps, origins, factor, pad = _columns(spec, x)
+    places = positions_beside(positions, x, axes)
 
-    `positions` holds (n0, n1, axes) integers of any strides, or is None where they count from
-    `start` along n1. The row of the position `pad` is 0.
+    def launch(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        (into,), (out,) = inputs, outputs
+        n0, n1, repeats, dim = into.shape
+        if not into.numel():
+            return
+        _kernel[n0 * n1, triton.cdiv(repeats, REPEATS), triton.cdiv(dim, COLUMNS)](
+            into,
+            out,
+            steps if places is None else places,
+            steps,
+            origins,
+            positions if isinstance(positions, int) else 0,
+            pad or 0,
+            spec.embedding_scale,
+            factor,
+            n1,
+            repeats,
+            dim,
+            *(into.stride()[:3]),
+            *(out.stride()[:3]),
+            *((0, 0, 0) if places is None else places.stride()),
+            AXES=steps.shape[0],
+            REPEATS=REPEATS,
+            COLUMNS=COLUMNS,
+            GIVEN=places is not None,
+            PAD=pad is not None,
+            num_warps=WARPS,
+            # Contracted products would give other bits than the array engine, and memory is the
+            # limit.
+            enable_fp_fusion=False,
+        )
+
+    through(launch, (x,), (result,), axes)
+
+
+def _columns(spec: Any, beside: Tensor) -> tuple[Tensor, Tensor, float, int | None]:
+    """The phases of the columns: steps (axes, dim) and origins (dim,), int64, on a device.
+
+    With them the factor of the rows, and the position whose row is 0.
     """
-
-    steps: Tensor
-    origins: Tensor
-    positions: Tensor | None
-    start: int
-    factor: float
-    pad: int | None
-
-
-def add(x: Tensor, result: Tensor, columns: Columns, scale: float) -> None:
-    """Write `scale * x + table` for x (n0, n1, repeats, dim) with a contiguous last axis."""
-    n0, n1, repeats, dim = x.shape
-    positions = columns.positions
-    grid = (n0 * n1, triton.cdiv(repeats, REPEATS), triton.cdiv(dim, COLUMNS))
-    if not x.numel():
-        return
-    _kernel[grid](
-        x,
-        result,
-        columns.steps if positions is None else positions,
-        columns.steps,
-        columns.origins,
-        columns.start,
-        columns.pad or 0,
-        scale,
-        columns.factor,
-        n1,
-        repeats,
-        dim,
-        *(x.stride()[:3]),
-        *(result.stride()[:3]),
-        *((0, 0, 0) if positions is None else positions.stride()),
-        AXES=columns.steps.shape[0],
-        REPEATS=REPEATS,
-        COLUMNS=COLUMNS,
-        GIVEN=positions is not None,
-        PAD=columns.pad is not None,
-        num_warps=WARPS,
-        # Contracted products would give other bits than the array engine, and memory is the limit.
-        enable_fp_fusion=False,
-    )
+    key = ("columns", beside.device)
+    if key not in spec.plans:
+        step, origin, factor, pad = plans.column_phases(spec)
+        on_device = (torch.from_numpy(a.copy()).to(beside.device) for a in (step, origin))
+        spec.plans[key] = (*on_device, factor, pad)
+    return spec.plans[key]
 
 
 @triton.jit

@@ -7,88 +7,96 @@ same kernel with the opposite angle.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from posenc._core.arrays.array_torch import constants
+from posenc.kernels import plans
+from posenc.kernels.requests import Packed, Positions
+from posenc.kernels.triton.launch import axes_of, positions_beside, through
 from posenc.kernels.triton.phase import cos_sin, position_in_sequence, turns
 
 HEADS = 8  # per program
 WARPS = 4
 
 
-class Angles(NamedTuple):
-    """What turns the pairs of each token, and where a pair stands.
-
-    `positions` holds (n0, n1, axes) integers of any strides; or it is None and `ends`, ascending
-    from 0, starts the sequences that are packed along n1; or both are None and positions count from
-    `start`. `steps` is (axes, pairs), `origins` (pairs,), int64. `sine` is the sign of the angle.
-    """
-
-    steps: Tensor
-    origins: Tensor | None
-    positions: Tensor | None
-    ends: Tensor | None
-    start: int
-    interleaved: bool
-    first: int  # channel at which the pairs begin
-    factor: float  # on cosines and sines, which are divided by it where `divide` says so
-    divide: bool
-    sine: float
-
-
-def rotate(inputs: list[Tensor], outputs: list[Tensor], angles: Angles) -> None:
-    """Turn one or two tensors (n0, n1, heads, channels); an output may be its input.
-
-    The last axis of each is contiguous; n0 and n1 are common.
-    """
-    q, q_out, k, k_out = inputs[0], outputs[0], inputs[-1], outputs[-1]
-    n0, n1, _, width = q.shape
-    axes, pairs = angles.steps.shape
-    positions = angles.positions
-    tiles = [triton.cdiv(x.shape[2], HEADS) for x in inputs]
-    if not n0 * n1 * sum(tiles):
+def turn(
+    way: plans.Way,
+    arrays: tuple[Tensor, ...],
+    results: tuple[Tensor, ...],
+    positions: Positions,
+    *,
+    transposed: bool,
+) -> None:
+    """Turn arrays of one dtype at the same positions: at most two to a launch."""
+    p = plans.turning(way.spec, inverse=way.inverse, transposed=transposed)
+    on_device = constants(way.spec, arrays[0])
+    axes = axes_of(arrays[0], positions, way.seq_dim)
+    shared = [[x.shape[a] for a in axes.before] for x in arrays]
+    if any(shape != shared[0] for shape in shared):
+        for x, y in zip(arrays, results, strict=True):
+            turn(way, (x,), (y,), positions, transposed=transposed)
         return
-    rest = max(width, k.shape[3]) - 2 * pairs
-    _kernel[(n0 * n1, sum(tiles))](
-        q,
-        q_out,
-        k,
-        k_out,
-        angles.steps if positions is None else positions,
-        angles.steps if angles.ends is None else angles.ends,
-        angles.steps,
-        angles.steps if angles.origins is None else angles.origins,
-        angles.start,
-        0 if angles.ends is None else angles.ends.shape[0],
-        angles.factor,
-        angles.sine,
-        n1,
-        q.shape[2],
-        k.shape[2],
-        tiles[0],
-        *(step for x in (q, q_out, k, k_out) for step in x.stride()[:3]),
-        *((0, 0, 0) if positions is None else positions.stride()),
-        width=width,
-        k_width=k.shape[3],
-        first=angles.first if angles.first >= 0 else width - 2 * pairs,
-        k_first=angles.first if angles.first >= 0 else k.shape[3] - 2 * pairs,
-        pairs=pairs,
-        AXES=axes,
-        LANES=triton.next_power_of_2(pairs),
-        HEADS=HEADS,
-        REST=triton.next_power_of_2(rest) if rest else 0,
-        INTERLEAVED=angles.interleaved,
-        WHERE=2 if positions is not None else 1 if angles.ends is not None else 0,
-        ORIGIN=angles.origins is not None,
-        DIVIDE=angles.divide,
-        INPLACE=q.data_ptr() == q_out.data_ptr(),
-        num_warps=WARPS,
-        # Contracted products would give other bits than the array engine, and memory is the limit.
-        enable_fp_fusion=False,
-    )
+    steps, origins = on_device["step"], on_device.get("origin")
+    # Positions of any strides; or ends, which start the sequences that are packed along n1; or
+    # neither, and positions count from a start.
+    places = positions_beside(positions, arrays[0], axes)
+    ends = positions.ends if isinstance(positions, Packed) else None
+
+    def launch(inputs: list[Tensor], outputs: list[Tensor]) -> None:
+        """Turn one or two tensors (n0, n1, heads, channels); an output may be its input."""
+        q, q_out, k, k_out = inputs[0], outputs[0], inputs[-1], outputs[-1]
+        n0, n1, _, width = q.shape
+        count, pairs = steps.shape
+        tiles = [triton.cdiv(x.shape[2], HEADS) for x in inputs]
+        if not n0 * n1 * sum(tiles):
+            return
+        rest = max(width, k.shape[3]) - 2 * pairs
+        leading = p.part == "leading"
+        _kernel[n0 * n1, sum(tiles)](
+            q,
+            q_out,
+            k,
+            k_out,
+            steps if places is None else places,
+            steps if ends is None else ends,
+            steps,
+            steps if origins is None else origins,
+            positions if isinstance(positions, int) else 0,
+            0 if ends is None else ends.shape[0],
+            p.factor,
+            float(p.sign),
+            n1,
+            q.shape[2],
+            k.shape[2],
+            tiles[0],
+            *(step for x in (q, q_out, k, k_out) for step in x.stride()[:3]),
+            *((0, 0, 0) if places is None else places.stride()),
+            width=width,
+            k_width=k.shape[3],
+            first=0 if leading else width - 2 * pairs,
+            k_first=0 if leading else k.shape[3] - 2 * pairs,
+            pairs=pairs,
+            AXES=count,
+            LANES=triton.next_power_of_2(pairs),
+            HEADS=HEADS,
+            REST=triton.next_power_of_2(rest) if rest else 0,
+            INTERLEAVED=p.source == "interleaved",
+            WHERE=2 if places is not None else 1 if ends is not None else 0,
+            ORIGIN=origins is not None,
+            DIVIDE=p.divide,
+            INPLACE=q.data_ptr() == q_out.data_ptr(),
+            num_warps=WARPS,
+            # Contracted products would give other bits than the array engine, and memory is the
+            # limit.
+            enable_fp_fusion=False,
+        )
+
+    for i in range(0, len(arrays), 2):
+        through(launch, arrays[i : i + 2], results[i : i + 2], axes)
 
 
 @triton.jit

@@ -13,11 +13,10 @@ write    keys rotated to where they stand, in place of those that were stored
 
 from posenc.torch.cache.evidence import verify
 from posenc.torch.cache.ledger import Ledger
-from posenc.torch.cache.merging import merge
+from posenc.torch.cache.merging import merge, write
 from posenc.torch.cache.movable import MovableCache
 from posenc.torch.cache.operations import evict, reuse, shift, stream, streaming, switch
 from posenc.torch.cache.tracking import track
-from posenc.torch.cache.writing import write
 
 __all__ = [
     "Ledger",

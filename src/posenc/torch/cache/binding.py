@@ -16,11 +16,12 @@ from posenc._core.errors import PosencError, bad_argument, bad_data, bad_spec
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc._names import HANDED
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Multipliers
-from posenc.torch.cache.layers import LayerForm
-from posenc.torch.cache.turning import as_stored, turned
+from posenc.torch.cache.layers import LayerForm, as_stored, turned
+from posenc.torch.cache.ledger import refuse
 
 # Relative to the largest key: what angles in the model's own arithmetic, and one rounding, may be
 # off at the positions that are asked for.
@@ -33,42 +34,46 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
     if isinstance(plan, Spec):
         return [_form([plan])] * count
     if isinstance(plan, Plan):
-        if len(plan) != count:
-            raise bad_argument(
-                f"{caller}: plan", f"a plan of {count} layers, as the cache has", len(plan)
-            )
+        refuse(
+            len(plan) != count,
+            f"{caller}: plan",
+            f"a plan of {count} layers, as the cache has",
+            len(plan),
+        )
         first = () if plan.embeddings is None else plan.embeddings.specs
-        rows = []
-        for entry in plan:
-            row = _form([*first, *entry.specs])
-            fixed = row.fixed or (_INSIDE if entry.attentions else "")
-            rows.append(row._replace(window=entry.window, fixed=fixed))
-        return rows
+        return [
+            _form([*first, *entry.specs], inside=bool(entry.attentions))._replace(
+                window=entry.window
+            )
+            for entry in plan
+        ]
     if isinstance(plan, Reading):
         if plan.errors:
             raise bad_argument(f"{caller}: plan", "a plan without errors", "; ".join(plan.errors))
         return [_of_entries(plan.at(i), i, caller) for i in range(count)]
-    todo = "Pass a model, a Plan, a Reading (posenc.from_hf), or one spec for all layers."
-    raise bad_argument(f"{caller}: plan", "a plan", type(plan).__name__, todo)
-
-
-_INSIDE = "keys of an attention inside the layer, which are kept apart"
+    raise bad_argument(
+        f"{caller}: plan",
+        "a plan",
+        type(plan).__name__,
+        "Pass a model, a Plan, a Reading (posenc.from_hf), or one spec for all layers.",
+    )
 
 
 def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
     main = [entry for entry in entries if not entry.attention]
     rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
-    if len(rotary) > 1:
-        parts = ", ".join(entry.layer for entry in rotary.values())
-        todo = "Take the plan of one part: plan.part(name)."
-        raise bad_argument(f"{caller}: plan", f"one rotation in layer {index}", parts, todo)
-    row = _form([e.spec for e in main if e.spec is not None])
-    inside = len(main) < len(entries)
-    return row._replace(fixed=row.fixed or (_INSIDE if inside else ""))
+    refuse(
+        len(rotary) > 1,
+        f"{caller}: plan",
+        f"one rotation in layer {index}",
+        ", ".join(entry.layer for entry in rotary.values()),
+        "Take the plan of one part: plan.part(name).",
+    )
+    return _form([e.spec for e in main if e.spec is not None], inside=len(main) < len(entries))
 
 
-def _form(specs: Sequence[Spec]) -> LayerForm:
-    """Of one layer; `fixed` says why its keys cannot be moved."""
+def _form(specs: Sequence[Spec], *, inside: bool = False) -> LayerForm:
+    """Of one layer, which may have attention inside; `fixed` says why its keys cannot be moved."""
     rotary: RotarySpec | None = None
     for spec in specs:
         name = type(spec).__name__
@@ -82,15 +87,19 @@ def _form(specs: Sequence[Spec]) -> LayerForm:
             if "v" in spec.channels.targets:
                 return LayerForm(fixed=f"{name}, which turns values too")
             rotary = spec
-    return LayerForm(None if rotary is None else as_stored(rotary))
+    kept = "keys of an attention inside the layer, which are kept apart" if inside else ""
+    return LayerForm(None if rotary is None else as_stored(rotary), fixed=kept)
 
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
     """What rotates each layer that turns, from a spec or plan."""
-    if not any(turns):
-        raise bad_argument(
-            caller, "layers that rotate", "none", "Keys without rotations are the same with any."
-        )
+    refuse(
+        not any(turns),
+        caller,
+        "layers that rotate",
+        "none",
+        "Keys without rotations are the same with any.",
+    )
     rows = forms_of(new, len(turns), caller)
     for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):
         if turn and row.spec is None:
@@ -111,13 +120,13 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
     One token alone attends to itself, wherever it stands. So between two positions the tensors of a
     layer may differ by a rotation alone, and one of them must, by that of the plan.
     """
-    axes = max((len(form.spec.axes) for form in forms if form.spec is not None), default=1)
-    lengths = [form.spec.lengths for form in forms if form.spec is not None]
+    specs = [form.spec for form in forms if form.spec is not None]
+    axes = max((len(spec.axes) for spec in specs), default=1)
     config: Any = model.config
     most = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     fixed = any(form.fixed for form in forms)  # rows of a table end somewhere
-    places = {0, *(place for place in ASKED if not fixed or place < (most or 4))}
-    places |= {length[0] + 5 for length in lengths if length is not None}
+    lengths = (spec.lengths[0] + 5 for spec in specs if spec.lengths is not None)
+    places = {0, *(place for place in ASKED if not fixed or place < (most or 4)), *lengths}
     # Rising, as a rule that remembers the longest sequence goes by it in a shorter one.
     with _unchanged(model):
         singles = [_single(model, place, axes, caller) for place in sorted(places)]
@@ -144,23 +153,20 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
             result.append(form._replace(spec=spec, side=sides.index("turns")))
             rounded += [] if spec == form.spec else [index]
         else:
-            expected = (
-                f"keys of one token that move with its position as the plan says, layer {index}"
-            )
-            size = min(worst)
-            received = f"tensors that change {what} ({size:.2g} times what is allowed)"
-            todo = (
+            raise bad_data(
+                caller,
+                f"keys of one token that move with its position as the plan says, layer {index}",
+                f"tensors that change {what} ({min(worst):.2g} times what is allowed)",
                 "If model.bfloat16() rounded its frequencies, posenc.torch.adopt(model) before the "
-                "prompt puts exact ones; if it does not do what its config says, pass plan=."
+                "prompt puts exact ones; if it does not do what its config says, pass plan=.",
             )
-            raise bad_data(caller, expected, received, todo)
     if rounded:
-        text = (
+        warnings.warn(
             f"{caller}: layers {rounded} turn by frequencies of their config that were rounded to "
             f"half precision, as keys of one token show at positions {sorted(places)}; the cache "
-            "is moved by these. posenc.torch.adopt(model) before the prompt puts exact ones."
+            "is moved by these. posenc.torch.adopt(model) before the prompt puts exact ones.",
+            stacklevel=3,
         )
-        warnings.warn(text, stacklevel=3)
     return result
 
 
@@ -192,8 +198,8 @@ def _compare(
             worst = float("inf")
             continue
         before, after = (spec.at(int(at.max()) + 1) for at in (start, place))
-        expected = turned(first, before, after, start, place)
-        off = float((there - expected).abs().max()) / (room * size)
+        apart = there - turned(first, before, after, start, place)
+        off = float(apart.abs().max()) / (room * size)
         worst = max(worst, off) if off == off else float("inf")  # noqa: PLR0124 - NaN never agrees
     return alike, worst
 
@@ -217,11 +223,10 @@ def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
     """What a model stores of one token at a position, of several axes at unlike coordinates."""
     position = torch.tensor([[[place + place * axis % 7 for axis in range(axes)]]])
     ids = position[..., 0] if axes == 1 else position.movedim(-1, 0)
-    pairs = [
+    return position, [
         (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
         for layer in one_token(model, caller, ids).layers
     ]
-    return position, pairs
 
 
 def one_token(model: nn.Module, caller: str, ids: Tensor | None = None) -> Any:
@@ -237,10 +242,34 @@ def one_token(model: nn.Module, caller: str, ids: Tensor | None = None) -> Any:
                 use_cache=True,
             ).past_key_values
     except Exception as error:
-        text = f"{type(error).__name__}: {str(error)[:80]}"
-        todo = "Pass plan= without the model, and what it says is taken as it is."
         raise bad_data(
-            caller, "a model that can be asked for the keys of one token", text, todo
+            caller,
+            "a model that can be asked for the keys of one token",
+            f"{type(error).__name__}: {str(error)[:80]}",
+            "Pass plan= without the model, and what it says is taken as it is.",
         ) from error
     finally:
         model.train(training)
+
+
+def decoder_plan(model: nn.Module, caller: str) -> Reading:
+    """The plan of the part of a model of transformers that has the cache."""
+    config = getattr(model, "config", None)
+    text = getattr(config, "get_text_config", None)
+    if config is None or text is None:
+        raise bad_argument(
+            caller,
+            "a model of transformers, or a plan",
+            type(model).__name__,
+            "Pass plan=: a Plan, a Reading, or one spec for all layers.",
+        )
+    reading: Reading = HANDED["reading"](config)
+    own = text(decoder=True)
+    parts = [key.removesuffix("_config") for key, value in vars(config).items() if value is own]
+    if parts:
+        entries = [e for e in reading if f"{e.layer}.".startswith(f"{parts[0]}.")]
+    else:
+        keys = [key for key in vars(config) if key.endswith("_config")]
+        others = tuple(f"{key.removesuffix('_config')}." for key in keys)
+        entries = [e for e in reading if not f"{e.layer}.".startswith(others)]
+    return Reading(tuple(entries), notes=reading.notes, model=reading.model)

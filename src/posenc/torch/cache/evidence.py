@@ -8,10 +8,9 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc._core.errors import bad_argument
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.cache.ledger import places, whole_numbers
-from posenc.torch.cache.turning import as_stored, turned
+from posenc.torch.cache.layers import as_stored, turned
+from posenc.torch.cache.ledger import places, refuse, whole_numbers
 
 REACH = 2**20  # offsets on either side
 AT_ONCE = 2048  # offsets, so that memory is that of so many keys
@@ -40,11 +39,11 @@ class KeyEvidence(NamedTuple):
         return self.answer == "agrees"
 
     def __str__(self) -> str:
-        away = [chunk for chunk in self.chunks if chunk.better > ELSEWHERE]
         lines = [
             f"tokens {c.first} to {c.first + c.tokens - 1} fit the others {c.better:.0f} sigma "
             f"better at {c.by:+d} from where they claim to stand"
-            for c in away
+            for c in self.chunks
+            if c.better > ELSEWHERE
         ]
         return "; ".join(lines) or f"{self.answer}: {len(self.chunks)} chunks compared"
 
@@ -111,23 +110,32 @@ def verify(
     'differs'
     """
     claimed_at = places(whole_numbers(positions, "verify: positions"), "verify: positions")
-    if keys.ndim != 4 or claimed_at.shape != keys.shape[2:3] or len(spec.axes) != 1:
-        expected = "keys (batch, heads, tokens, channels) and positions (tokens,) of one axis"
-        raise bad_argument("verify", expected, f"{tuple(keys.shape)} and {tuple(claimed_at.shape)}")
+    refuse(
+        keys.ndim != 4 or claimed_at.shape != keys.shape[2:3] or len(spec.axes) != 1,
+        "verify",
+        "keys (batch, heads, tokens, channels) and positions (tokens,) of one axis",
+        f"{tuple(keys.shape)} and {tuple(claimed_at.shape)}",
+    )
     count = len(claimed_at)
     sizes = [len(part) for part in claimed_at.chunk(8)] if chunks is None else [*chunks]
-    if sum(sizes) != count or min(sizes, default=0) < 2 or len(sizes) < 2:
-        expected = f"two or more, each of two tokens or more and {count} in all"
-        raise bad_argument("verify: chunks", expected, sizes)
+    refuse(
+        sum(sizes) != count or min(sizes, default=0) < 2 or len(sizes) < 2,
+        "verify: chunks",
+        f"two or more, each of two tokens or more and {count} in all",
+        sizes,
+    )
     rule = as_stored(spec.at(int(claimed_at.max()) + 1))
     claimed = claimed_at[None, :, None]
     back = turned(keys.detach().double(), rule, rule, claimed, torch.zeros_like(claimed))
     most = int(claimed_at.max() - claimed_at.min()) if reach is None else reach
-    if not 0 < most <= REACH:
-        todo = "State how far a chunk may be off."
-        raise bad_argument("verify: reach", f"1 to {REACH:,} positions", f"{most:,}", todo)
-    offsets = torch.arange(-most, most + 1)
-    offsets = offsets[offsets != 0]
+    refuse(
+        not 0 < most <= REACH,
+        "verify: reach",
+        f"1 to {REACH:,} positions",
+        f"{most:,}",
+        "State how far a chunk may be off.",
+    )
+    offsets = torch.cat([torch.arange(-most, 0), torch.arange(1, most + 1)])
     parts, pieces, first = torch.split(back, sizes, dim=2), [], 0
     for index, part in enumerate(parts):
         rest = torch.cat([other for k, other in enumerate(parts) if k != index], dim=2).mean(2)

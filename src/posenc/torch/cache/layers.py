@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
 
+from posenc._core.arrays.array import is_divided, namespace
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.torch.cache.ledger import Ledger
-from posenc.torch.cache.turning import turned
+from posenc.kernels import Rerotate, run
+from posenc.torch.cache.ledger import Ledger, refuse
 
 
 class LayerForm(NamedTuple):
@@ -89,9 +92,12 @@ class MovableLayer:
         if self._seal is None:  # a compiled step stored them
             self._seal = self._state()
         if self._seal != self._state():
-            expected = f"the keys and values of layer {self.index} as the ledger knows them"
-            todo = "Others changed them; `track` the cache anew, with the positions of its tokens."
-            raise bad_data(caller, expected, "others", todo)
+            raise bad_data(
+                caller,
+                f"the keys and values of layer {self.index} as the ledger knows them",
+                "others",
+                "Others changed them; `track` the cache anew, with the positions of its tokens.",
+            )
 
     # --- reading ----------------------------------------------------------------------------------
 
@@ -186,8 +192,11 @@ class MovableLayer:
             here = (old.shape[0] * beams, *old.shape[1:2], *old.shape[3:])
             there = (*new.shape[:2], *new.shape[3:])
             if new.ndim != 4 or here != there:
-                expected = f"(batch, heads, channels) {here} in layer {self.index}"
-                raise bad_argument("posenc.torch.cache", expected, there)
+                raise bad_argument(
+                    "posenc.torch.cache",
+                    f"(batch, heads, channels) {here} in layer {self.index}",
+                    there,
+                )
         if beams > 1:
             self.owner.batch_repeat_interleave(beams)
         count = int(keys.shape[-2])
@@ -206,6 +215,19 @@ class MovableLayer:
             begin = self.stored - window + 1
             self.put(self.keys[:, :, begin:], self.values[:, :, begin:])
 
+    def keep(self, places: Tensor, seen: int) -> None:
+        """Keep what is stored at (1 or batch, kept) places, as the last of `seen` tokens."""
+
+        def kept(t: Tensor) -> Tensor:
+            index = places.to(t.device)
+            if len(index) == 1:
+                return t.index_select(2, index[0])
+            index = index[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1])
+            return torch.gather(t, 2, index)
+
+        self.seen = seen
+        self.put(*(of_heads(t, kept) for t in (self.keys, self.values)))
+
     def get_seq_length(self) -> int:
         """The tokens that the model counts."""
         ledger = self.owner.ledger
@@ -222,3 +244,41 @@ class MovableLayer:
     def copied(self, owner: Owner) -> Self:
         """The same tensors in another cache."""
         return type(self)(owner, self.index, self.form, self.keys, self.values, self.seen)
+
+
+@functools.lru_cache(maxsize=256)
+def as_stored(spec: RotarySpec) -> RotarySpec:
+    """A rotation of keys in the order of channels that they have in the cache."""
+    pairing = spec.channels
+    if pairing.output == "half" and pairing.order != "half":
+        return spec.replace(pairing=pairing.replace(order="half", output="same"))
+    return spec
+
+
+def turned(keys: Tensor, before: RotarySpec, after: RotarySpec, old: Tensor, new: Tensor) -> Tensor:
+    """A copy of keys, rotated by `before` at `old`, as `after` would have them at `new`."""
+    if is_divided(keys):
+        return of_heads(keys, lambda part: turned(part, before, after, old, new))
+    old, new = (side[:, None].to(keys.device) for side in (old, new))
+    xp = namespace(keys, "posenc.torch.cache")
+    return run(Rerotate(before, after, keys, old, new, -2, xp, "posenc.torch.cache"), "auto")
+
+
+def of_heads(t: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """What changes all heads alike, where processes may have divided them among each other."""
+    if not is_divided(t):
+        return change(t)
+    whole: Any = t
+    refuse(
+        not all(place.is_replicate() or place.is_shard(1) for place in whole.placements),
+        "posenc.torch.cache",
+        "keys and values that are whole, or divided over heads (axis 1)",
+        f"placements {whole.placements}",
+        "Redistribute them, or track the part of each process.",
+    )
+    part = change(whole.to_local()).contiguous()
+    shape = torch.Size((*t.shape[:2], *part.shape[2:]))
+    sizes = {"shape": shape, "stride": torch.empty(shape, device="meta").stride()}
+    return type(whole).from_local(
+        part, whole.device_mesh, whole.placements, run_check=False, **sizes
+    )

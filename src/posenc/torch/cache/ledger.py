@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from posenc._core.arrays.array import is_divided
-from posenc._core.errors import bad_argument, bad_dtype, bad_position
+from posenc._core.errors import bad_argument, bad_data, bad_dtype, bad_position
 
 MOST = 2**62  # of positions in a cache
+OF_ROWS = ("original", "written", "current", "real")  # fields with a row for each sequence, or one
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,19 +110,24 @@ class Ledger:
             rows = max(a.shape[0], b.shape[0])
             return torch.cat([t.expand(rows, *t.shape[1:]) for t in (a, b)], dim=1)
 
-        names = ("original", "written", "current", "real")
-        rows = {name: both(getattr(self, name), getattr(other, name)) for name in names}
-        era = torch.cat([self.era, other.era])
-        roundings = torch.cat([self.roundings, other.roundings])
-        still = self.still and other.still
-        return self.replace(**rows, era=era, roundings=roundings, length=length, still=still)
+        return self.replace(
+            **{name: both(getattr(self, name), getattr(other, name)) for name in OF_ROWS},
+            era=torch.cat([self.era, other.era]),
+            roundings=torch.cat([self.roundings, other.roundings]),
+            length=length,
+            still=self.still and other.still,
+        )
 
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
-        if rows > 1 and bool((self.era != self.era[0]).any()):
-            expected = "one rotation for all keys, where rows evict different tokens"
-            raise bad_argument("evict", expected, "several", "Call `write` first.")
+        refuse(
+            rows > 1 and bool((self.era != self.era[0]).any()),
+            "evict",
+            "one rotation for all keys, where rows evict different tokens",
+            "several",
+            "Call `write` first.",
+        )
         many, kept = max(rows, self.rows), keep.shape[1]
 
         def of(t: Tensor) -> Tensor:
@@ -135,7 +141,6 @@ class Ledger:
         )
         if close:
             current = _closed(self.current, self.real, current, real)
-        written = of(self.written)
         # Where gaps stay, nothing is behind what was evicted at the end.
         counted = kept if close or not kept else int(keep.max()) + 1
         return Ledger(
@@ -146,15 +151,13 @@ class Ledger:
 
     def shifted(self, by: Tensor) -> Ledger:
         """At other positions, by (rows, tokens, axes) or what broadcasts to it."""
-        before = self.following()
         # A sum beyond int64 comes out beyond these bounds too.
         current = places(self.current + by, "shift: by")
         moved = self.replace(current=current, still=torch.equal(self.written, current))
-        steps = moved.following() - before
+        steps = moved.following() - self.following()
         more = int(steps[0])  # by which the model's own count can go on too
-        if bool((steps == more).all()) and self.length + more >= len(self):
-            return moved.replace(length=self.length + more)
-        return moved
+        follows = bool((steps == more).all()) and self.length + more >= len(self)
+        return moved.replace(length=self.length + more) if follows else moved
 
     def rewritten(self, moved: Tensor) -> Ledger:
         """With every key rotated to where it stands; those that moved were rounded once more."""
@@ -171,15 +174,27 @@ def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Te
 
     That is done on all axes alike. Coordinates that nobody had before stay as wide as they were.
     """
-    rows = max(kept.shape[0], kept_real.shape[0])
     closed = []
-    for row in range(rows):
+    for row in range(max(kept.shape[0], kept_real.shape[0])):
         old, new = (t[row % t.shape[0]] for t in (before, kept))
         old_real, new_real = (t[row % t.shape[0]] for t in (real, kept_real))
         had, has = torch.unique(old[old_real]), torch.unique(new[new_real])
-        gone = had[~torch.isin(had, has)]
-        closed.append(new - torch.searchsorted(gone, new.contiguous()))
+        closed.append(new - torch.searchsorted(had[~torch.isin(had, has)], new.contiguous()))
     return torch.stack(closed)
+
+
+def refuse(wrong: object, caller: str, expected: str, received: object, todo: str = "") -> None:
+    """Raise `ArgumentError` where something is wrong, in the words of `bad_argument`."""
+    if wrong:
+        raise bad_argument(caller, expected, received, todo)
+
+
+def refuse_data(
+    wrong: object, caller: str, expected: str, received: object, todo: str = ""
+) -> None:
+    """The same of data: `DataError`."""
+    if wrong:
+        raise bad_data(caller, expected, received, todo)
 
 
 def on_host(values: Any, caller: str, expected: str) -> Tensor:
@@ -188,9 +203,7 @@ def on_host(values: Any, caller: str, expected: str) -> Tensor:
     try:
         if isinstance(values, Iterable) and not hasattr(values, "shape"):
             values = None if isinstance(values, (bytes, Mapping)) else list(values)
-            values = (
-                torch.empty(0, dtype=torch.int64) if values == [] else values
-            )  # of floats, to torch
+            values = torch.empty(0, dtype=torch.int64) if values == [] else values  # of floats else
         array: Any = torch.as_tensor(values)
         array = array.full_tensor() if is_divided(array) else array
         host: Tensor = array.detach().cpu()
@@ -213,8 +226,11 @@ def whole_numbers(values: object, caller: str) -> Tensor:
 def places(positions: Tensor, caller: str) -> Tensor:
     """Positions behind which there is room to count on, and between which differences fit."""
     if bool(((positions > MOST) | (positions < -MOST)).any()):
-        received = [int(number) for number in (positions.min(), positions.max())]
-        raise bad_position(caller, "positions from -2**62 to 2**62", received)
+        raise bad_position(
+            caller,
+            "positions from -2**62 to 2**62",
+            [int(number) for number in (positions.min(), positions.max())],
+        )
     return positions
 
 
@@ -225,8 +241,11 @@ def coordinates(values: object, axes: int, caller: str) -> Tensor:
         return numbers.movedim(0, -1)
     if numbers.ndim in (1, 2):
         return numbers.reshape(-1, numbers.shape[-1])[..., None].expand(-1, -1, axes)
-    expected = "(count,) or (rows, count)" + (f", or ({axes}, rows, count)" if axes > 1 else "")
-    raise bad_argument(caller, expected, f"shape {tuple(numbers.shape)}")
+    raise bad_argument(
+        caller,
+        "(count,) or (rows, count)" + (f", or ({axes}, rows, count)" if axes > 1 else ""),
+        f"shape {tuple(numbers.shape)}",
+    )
 
 
 def counted(caller: str, number: object, least: int = 0, most: int = MOST) -> None:

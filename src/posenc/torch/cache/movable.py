@@ -12,7 +12,15 @@ from torch import Tensor
 from posenc._core.errors import bad_argument, bad_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, whole_numbers
+from posenc.torch.cache.ledger import (
+    OF_ROWS,
+    Ledger,
+    coordinates,
+    counted,
+    refuse,
+    refuse_data,
+    whole_numbers,
+)
 
 # Of one rounding, relative to a key of normal entries: 0.0016 in bfloat16, as 8 bits are kept.
 PER_UNIT = 0.0016 / 2.0**-8
@@ -53,8 +61,6 @@ class MovableCache:
     True
     """
 
-    layers: list[Any]
-
     def __init__(
         self,
         ledger: Ledger,
@@ -66,7 +72,7 @@ class MovableCache:
         self.eras = list(eras)
         self.rules = rules
         self.model = model
-        self.layers = []
+        self.layers: list[Any] = []
         self.after: Callable[[Any], Any] | None = None  # what each step leaves of it
         self._expected: Tensor | None = None
 
@@ -93,11 +99,10 @@ class MovableCache:
 
     def __repr__(self) -> str:
         count, length = len(self.ledger), self.ledger.length
-        text = f"{type(self).__name__}({len(self)} layers, {count} tokens"
         places = " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
-        return f"{text}, next position {places}" + (
-            f", counted as {length})" if length != count else ")"
-        )
+        counted_as = f", counted as {length}" if length != count else ""
+        text = f"{len(self)} layers, {count} tokens, next position {places}{counted_as}"
+        return f"{type(self).__name__}({text})"
 
     @property
     def delta(self) -> Tensor:
@@ -161,8 +166,7 @@ class MovableCache:
         """
         caller, batch = "expect: position_ids", self.movable[0].batch_size
         numbers = coordinates(position_ids, self.ledger.current.shape[-1], caller)
-        if len(numbers) not in (1, batch):
-            raise bad_argument(caller, f"1 or {batch} rows", len(numbers))
+        refuse(len(numbers) not in (1, batch), caller, f"1 or {batch} rows", len(numbers))
         self._expected = numbers
 
     def enter(self, layer: MovableLayer, count: int) -> None:
@@ -170,9 +174,12 @@ class MovableCache:
         if layer.seen == len(self.ledger) - count:
             return
         if layer.seen != len(self.ledger):
-            expected = f"{len(self.ledger) - layer.seen} tokens in layer {layer.index}"
-            todo = "Each layer must get the tokens of a step, once."
-            raise bad_data("posenc.torch.cache", expected, count, todo)
+            raise bad_data(
+                "posenc.torch.cache",
+                f"{len(self.ledger) - layer.seen} tokens in layer {layer.index}",
+                count,
+                "Each layer must get the tokens of a step, once.",
+            )
         coming = self.ledger.coming(count) if self._expected is None else self._expected
         if coming.shape[1] != count:
             raise bad_argument("posenc.torch.cache", f"{coming.shape[1]} tokens", count)
@@ -197,8 +204,7 @@ class MovableCache:
         self, keys: Tensor, values: Tensor, layer_idx: int, *_: object, **__: object
     ) -> tuple[Tensor, Tensor]:
         """Store the new keys and values of a layer; all of it, where it stands."""
-        pair: tuple[Tensor, Tensor] = self.layers[layer_idx].update(keys, values)
-        return pair
+        return self.layers[layer_idx].update(keys, values)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -223,10 +229,13 @@ class MovableCache:
         """Raise `DataError` where it is not as the ledger knows it."""
         for layer in self.movable:
             layer.check(caller)
-            if layer.seen != len(self.ledger):
-                expected = "layers that have had the same tokens"
-                received = f"layer {layer.index} with {layer.seen} of {len(self.ledger)}"
-                raise bad_data(caller, expected, received, "Finish the step first.")
+            refuse_data(
+                layer.seen != len(self.ledger),
+                caller,
+                "layers that have had the same tokens",
+                f"layer {layer.index} with {layer.seen} of {len(self.ledger)}",
+                "Finish the step first.",
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         self.check("copy")
@@ -243,8 +252,7 @@ class MovableCache:
         def changed(t: Tensor) -> Tensor:
             return change(t) if t.shape[0] > 1 else t
 
-        names = ("original", "written", "current", "real")
-        rows = {name: changed(getattr(self.ledger, name)) for name in names}
+        rows = {name: changed(getattr(self.ledger, name)) for name in OF_ROWS}
         self.ledger = self.ledger.replace(**rows)
         for layer in self.movable:
             layer.put(change(layer.keys), change(layer.values))
@@ -266,27 +274,34 @@ class MovableCache:
         """Take sequences by their numbers, each of which there is."""
         rows, batch = whole_numbers(indices, caller), self.movable[0].batch_size
         if rows.ndim != 1 or not bool(((rows >= -batch) & (rows < batch)).all()):
-            todo = "`batch_repeat_interleave` repeats sequences."
-            expected = f"numbers of {batch} sequences, of shape (rows,)"
-            raise bad_argument(caller, expected, f"{rows.tolist()!s:.60}", todo)
-        chosen = rows % batch
-        self.of_rows(lambda t: t.index_select(0, chosen.to(t.device)))
+            raise bad_argument(
+                caller,
+                f"numbers of {batch} sequences, of shape (rows,)",
+                f"{rows.tolist()!s:.60}",
+                "`batch_repeat_interleave` repeats sequences.",
+            )
+        self.of_rows(lambda t: t.index_select(0, (rows % batch).to(t.device)))
 
 
 def checked(cache: Any, caller: str) -> None:
     """Raise unless it is a cache with a ledger, as the ledger knows it."""
-    if not isinstance(cache, MovableCache):
-        todo = "`posenc.torch.cache.track(cache, model)` makes one of any cache."
-        raise bad_argument(
-            caller, "a cache that `track` returned", f"a {type(cache).__name__}", todo
-        )
+    refuse(
+        not isinstance(cache, MovableCache),
+        caller,
+        "a cache that `track` returned",
+        f"a {type(cache).__name__}",
+        "`posenc.torch.cache.track(cache, model)` makes one of any cache.",
+    )
     cache.check(caller)
 
 
 def refuse_fixed(cache: MovableCache, caller: str, more: str = "") -> None:
     """Raise `DataError` where a key cannot be moved."""
     for layer in cache.movable:
-        if layer.form.fixed:
-            raise bad_data(
-                caller, f"keys that can be moved in layer {layer.index}", layer.form.fixed, more
-            )
+        refuse_data(
+            layer.form.fixed,
+            caller,
+            f"keys that can be moved in layer {layer.index}",
+            layer.form.fixed,
+            more,
+        )

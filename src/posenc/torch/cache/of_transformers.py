@@ -6,7 +6,7 @@ from transformers.cache_utils import Cache
 
 from posenc._core.errors import bad_argument
 from posenc.torch.cache.layers import MovableLayer
-from posenc.torch.cache.ledger import counted
+from posenc.torch.cache.ledger import counted, refuse
 from posenc.torch.cache.movable import MovableCache
 
 
@@ -50,14 +50,21 @@ class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
 
         counted("crop", tokens_to_remove, -len(self.ledger), 0)
         count = -tokens_to_remove
-        if count and not self.is_croppable:
-            todo = "Keep the cache that you had before those tokens: `evict` leaves it as it is."
-            expected = "layers that store all tokens, as what left a window would be seen again"
-            raise bad_argument("crop", expected, "a sliding window", todo)
+        refuse(
+            count and not self.is_croppable,
+            "crop",
+            "layers that store all tokens, as what left a window would be seen again",
+            "a sliding window",
+            "Keep the cache that you had before those tokens: `evict` leaves it as it is.",
+        )
         if count:
             self.become(evict(self, range(len(self.ledger) - count), gaps="keep"))
 
     def reset(self) -> None:
         """Not possible: a model may fill a cache of its own kind from the start."""
-        todo = "Make a new cache; this one began with keys."
-        raise bad_argument("reset", "a cache that began empty", "one that did not", todo)
+        raise bad_argument(
+            "reset",
+            "a cache that began empty",
+            "one that did not",
+            "Make a new cache; this one began with keys.",
+        )

@@ -10,12 +10,10 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.rotation import check_alike
-from posenc.torch.cache.binding import one_token, rules_of
-from posenc.torch.cache.decoder import decoder_plan
-from posenc.torch.cache.ledger import counted, on_host, whole_numbers
+from posenc.torch.cache.binding import decoder_plan, one_token, rules_of
+from posenc.torch.cache.ledger import counted, on_host, refuse, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.tracking import track
-from posenc.torch.cache.turning import of_heads
 
 
 def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C:
@@ -62,8 +60,7 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
     5
     """
     checked(cache, "evict")
-    if gaps not in ("close", "keep"):
-        raise bad_argument("evict: gaps", "'close' or 'keep'", repr(gaps))
+    refuse(gaps not in ("close", "keep"), "evict: gaps", "'close' or 'keep'", repr(gaps))
     places = _places(cache, keep)
     kept = places.shape[1]
     if kept == len(cache.ledger):
@@ -76,18 +73,21 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
         begin = layer.seen - layer.stored
         here = (places >= begin).sum(-1)
         if bool((here != here[0]).any()):
-            expected = f"rows that keep as many of the tokens in the window of layer {layer.index}"
-            raise bad_argument("evict: keep", expected, here.tolist())
+            raise bad_argument(
+                "evict: keep",
+                f"rows that keep as many of the tokens in the window of layer {layer.index}",
+                here.tolist(),
+            )
         mine = places[:, kept - int(here[0]) :] - begin
         holes = mine.shape[1] and bool((mine.diff(dim=1) != 1).any())
         if gaps == "keep" and layer.is_sliding and holes:
-            todo = "Close the gaps: gaps='close'."
             raise bad_argument(
-                "evict: keep", f"no gap within the window of layer {layer.index}", "one", todo
+                "evict: keep",
+                f"no gap within the window of layer {layer.index}",
+                "one",
+                "Close the gaps: gaps='close'.",
             )
-        layer.seen = kept
-        chosen = partial(_chosen, places=mine)
-        layer.put(*(of_heads(t, chosen) for t in (layer.keys, layer.values)))
+        layer.keep(mine, kept)
     return other
 
 
@@ -133,9 +133,12 @@ def shift(cache: C, by: Any) -> C:
     shape = tuple(steps.shape)
     per_axis = axes > 1 and len(shape) > 1 and shape[-1] == axes and shape[-2] == count
     fits = shape[:-1] if per_axis else shape
-    if fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)):
-        expected = f"a number, ({count},), ({batch}, 1) or ({batch}, {count})"
-        raise bad_argument("shift: by", expected, f"shape {shape}")
+    refuse(
+        fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)),
+        "shift: by",
+        f"a number, ({count},), ({batch}, 1) or ({batch}, {count})",
+        f"shape {shape}",
+    )
     if bool((steps != 0).any()):
         refuse_fixed(cache, "shift")
     return cache.like(cache.ledger.shifted(steps if per_axis else steps[..., None]))
@@ -174,8 +177,7 @@ def reuse(cache: C, at: int) -> C:
     """
     checked(cache, "reuse")
     counted("reuse: at", at)
-    steps = at - cache.ledger.first()
-    return shift(cache, steps[:, None].expand(-1, len(cache.ledger)))
+    return shift(cache, (at - cache.ledger.first())[:, None].expand(-1, len(cache.ledger)))
 
 
 def switch(cache: C, new: Any) -> C:
@@ -222,9 +224,13 @@ def switch(cache: C, new: Any) -> C:
     refuse_fixed(cache, "switch")
     other = cache.like(cache.ledger)
     if isinstance(new, int) and not isinstance(new, bool):
-        if not any(rule is not None and rule.needs_length for rule in cache.rules):
-            todo = "Pass the spec, plan or model that rotates from here on."
-            raise bad_argument("switch", "a rotation that depends on the length", "none", todo)
+        refuse(
+            not any(rule is not None and rule.needs_length for rule in cache.rules),
+            "switch",
+            "a rotation that depends on the length",
+            "none",
+            "Pass the spec, plan or model that rotates from here on.",
+        )
         counted("switch: length", new, 1)
         other.turn_to(cache.rules, new - 1)
         return other
@@ -233,8 +239,7 @@ def switch(cache: C, new: Any) -> C:
     for before, after in zip(cache.rules, rules, strict=True):
         if before is not None and after is not None:
             check_alike(before, after, "switch")
-    last = int(cache.ledger.following().max()) - 1
-    other.turn_to(rules, last)
+    other.turn_to(rules, int(cache.ledger.following().max()) - 1)
     return other
 
 
@@ -323,8 +328,11 @@ def streaming(source: Any, sinks: int, window: int) -> Any:
     refuse_fixed(source, "streaming")
     for layer in source.movable:
         if (layer.form.window or 0) > window + 1:
-            expected = f"a window of at least {layer.form.window - 1}, as layer {layer.index} has"
-            raise bad_argument("streaming: window", expected, window)
+            raise bad_argument(
+                "streaming: window",
+                f"a window of at least {layer.form.window - 1}, as layer {layer.index} has",
+                window,
+            )
     other = source.like(source.ledger)
     other.after = partial(_slid, sinks=sinks, window=window)
     other.become(other.after(other))
@@ -347,13 +355,12 @@ def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Te
     """The places of the first and last tokens, (rows, kept), and what is between: (rows, 1)."""
     counted(f"{caller}: sinks", sinks)
     counted(f"{caller}: window", window)
-    if sinks + window == 0:
-        raise bad_argument(caller, "at least one token to keep", "none")
-    real, between = cache.ledger.real, max(len(cache.ledger) - sinks - window, 0)
+    refuse(sinks + window == 0, caller, "at least one token to keep", "none")
+    between = max(len(cache.ledger) - sinks - window, 0)
     first = (
-        real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
+        cache.ledger.real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
         if between
-        else (torch.zeros(1, 1, dtype=torch.int64))
+        else torch.zeros(1, 1, dtype=torch.int64)
     )
     kept = torch.arange(min(sinks + window, len(cache.ledger)))
     return torch.where(kept < sinks, kept + first, kept + between), between - first
@@ -364,17 +371,23 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
     count, batch = len(cache.ledger), cache.movable[0].batch_size
     given = on_host(keep, "evict: keep", "a mask of tokens, or indices of tokens")
     rows = given[None] if given.ndim == 1 else given
-    if rows.ndim != 2 or rows.shape[0] not in (1, batch):
-        expected = f"shape ({count},) or ({batch}, {count}), or indices of tokens"
-        raise bad_argument("evict: keep", expected, f"shape {tuple(given.shape)}")
+    refuse(
+        rows.ndim != 2 or rows.shape[0] not in (1, batch),
+        "evict: keep",
+        f"shape ({count},) or ({batch}, {count}), or indices of tokens",
+        f"shape {tuple(given.shape)}",
+    )
     if rows.dtype == torch.bool:
-        if rows.shape[1] != count:
-            raise bad_argument(
-                "evict: keep", f"one entry for each of {count} tokens", rows.shape[1]
-            )
+        refuse(
+            rows.shape[1] != count,
+            "evict: keep",
+            f"one entry for each of {count} tokens",
+            rows.shape[1],
+        )
         kept = rows.sum(-1)
-        if bool((kept != kept[0]).any()):
-            raise bad_argument("evict: keep", "rows that keep as many tokens", kept.tolist())
+        refuse(
+            (kept != kept[0]).any(), "evict: keep", "rows that keep as many tokens", kept.tolist()
+        )
         return rows.nonzero()[:, 1].reshape(len(rows), -1)
     places = whole_numbers(rows, "evict: keep")
     rising = bool((places.diff(dim=1) > 0).all())
@@ -383,12 +396,3 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
             "evict: keep", f"rising indices from 0 to {count - 1}", places.flatten().tolist()[:8]
         )
     return places
-
-
-def _chosen(t: Tensor, places: Tensor) -> Tensor:
-    """The tokens of (batch, heads, tokens, channels) at (1 or batch, kept) places."""
-    places = places.to(t.device)
-    if len(places) == 1:
-        return t.index_select(2, places[0])
-    index = places[:, None, :, None].expand(-1, t.shape[1], -1, t.shape[-1])
-    return torch.gather(t, 2, index)

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.counting import from_mask
-from posenc.torch.cache.binding import asked, forms_of
-from posenc.torch.cache.decoder import decoder_plan
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host
+from posenc.torch.cache.binding import asked, decoder_plan, forms_of
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse, refuse_data
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"
@@ -22,6 +21,9 @@ QUANTISED = (
     "quantised keys, which a move would quantise once more: their error grows by the root of the "
     "moves and one (in groups of 64, of a normal key: 4 bits 9 to 12 %, 8 bits 0.5 to 0.7 %)"
 )
+
+
+BEFORE = "Track the cache before it is quantised."
 
 
 class _Stored(NamedTuple):
@@ -89,23 +91,31 @@ def track(
     >>> shift(track(filled, model), 20)
     TransformersCache(1 layers, 5 tokens, next position 25, counted as 25)
     """
-    if isinstance(cache, MovableCache):
-        raise bad_argument(CALLER, "a cache without a ledger", "one with it", "Use it as it is.")
+    refuse(
+        isinstance(cache, MovableCache),
+        CALLER,
+        "a cache without a ledger",
+        "one with it",
+        "Use it as it is.",
+    )
     if model is not None and not isinstance(model, nn.Module):
-        if plan is not None:
-            raise bad_argument(CALLER, "one plan", "two")
+        refuse(plan is not None, CALLER, "one plan", "two")
         model, plan = None, model
-    if model is None and plan is None:
-        raise bad_argument(
-            CALLER, "what the keys were rotated by", "nothing", "Pass the model, or plan=."
-        )
+    refuse(
+        model is None and plan is None,
+        CALLER,
+        "what the keys were rotated by",
+        "nothing",
+        "Pass the model, or plan=.",
+    )
     if length is not None:
         counted(f"{CALLER}: length", length, 1)
     layers, theirs = _layers_of(cache)
     stored = [None if layer is None else _stored(i, layer) for i, layer in enumerate(layers)]
     full = [one for one in stored if one is not None]
-    if not any(one.length for one in full):
-        raise bad_data(CALLER, "a cache that stores keys", "an empty one")
+    refuse_data(
+        not any(one.length for one in full), CALLER, "a cache that stores keys", "an empty one"
+    )
     count = _count(full)
     source = decoder_plan(model, CALLER) if plan is None else plan
     forms = [
@@ -144,26 +154,39 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
             tensors = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(
                 isinstance(t, Tensor) and t.ndim == 4 for t in pair
             )  # fmt: skip
-            if not tensors:
-                expected = "(keys, values), tensors (batch, heads, tokens, channels)"
-                raise bad_argument(f"{CALLER}: layer {index}", expected, type(pair).__name__)
+            refuse(
+                not tensors,
+                f"{CALLER}: layer {index}",
+                "(keys, values), tensors (batch, heads, tokens, channels)",
+                type(pair).__name__,
+            )
         return [tuple(pair) for pair in cache], False
-    if hasattr(cache, "self_attention_cache"):
-        todo = "Pass its self_attention_cache; what was read from an encoder has its positions."
-        raise bad_argument(CALLER, "the cache of a decoder", type(cache).__name__, todo)
-    layers = getattr(cache, "layers", None)
-    if layers is None:
-        todo = "Lists of (keys, values) are taken too."
-        raise bad_argument(
-            CALLER, "a transformers.Cache, or a list of (keys, values)", type(cache).__name__, todo
-        )
     own = [getattr(sys.modules.get("transformers"), name, None) for name in CLASSES]
-    if type(cache) not in own:
-        todo = "A model that has its own class of cache takes no other."
-        raise bad_argument(CALLER, f"one of {', '.join(CLASSES)}", type(cache).__name__, todo)
-    if getattr(cache, "offloading", False):
-        raise bad_data(CALLER, "a cache on one device", "one that is offloaded")
-    return list(layers), True
+    for wrong, expected, todo in (
+        (
+            hasattr(cache, "self_attention_cache"),
+            "the cache of a decoder",
+            "Pass its self_attention_cache; what was read from an encoder has its positions.",
+        ),
+        (
+            getattr(cache, "layers", None) is None,
+            "a transformers.Cache, or a list of (keys, values)",
+            "Lists of (keys, values) are taken too.",
+        ),
+        (
+            type(cache) not in own,
+            f"one of {', '.join(CLASSES)}",
+            "A model that has its own class of cache takes no other.",
+        ),
+    ):
+        refuse(wrong, CALLER, expected, type(cache).__name__, todo)
+    refuse_data(
+        getattr(cache, "offloading", False),
+        CALLER,
+        "a cache on one device",
+        "one that is offloaded",
+    )
+    return list(cache.layers), True
 
 
 def _stored(index: int, layer: Any) -> _Stored | None:
@@ -173,17 +196,22 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         keys, values = layer
         _check_tensors(keys, values, caller)
         return _Stored(keys, values, None, int(keys.shape[-2]))
-    name = type(layer).__name__
-    if hasattr(layer, "_quantized_keys"):
-        todo = "Track the cache before it is quantised."
-        raise bad_data(caller, "keys as they were computed", QUANTISED, todo)
-    if getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"):
-        received = f"a state that tokens were folded into ({name})"
-        raise bad_data(caller, "keys, one for each token", received, "It cannot be taken apart.")
-    if getattr(layer, "indexer_keys", None) is not None:
-        raise bad_data(
-            caller, "keys of one attention", "an indexer's beside", "They would have to move too."
-        )
+    for wrong, expected, received, todo in (
+        (hasattr(layer, "_quantized_keys"), "keys as they were computed", QUANTISED, BEFORE),
+        (
+            getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"),
+            "keys, one for each token",
+            f"a state that tokens were folded into ({type(layer).__name__})",
+            "It cannot be taken apart.",
+        ),
+        (
+            getattr(layer, "indexer_keys", None) is not None,
+            "keys of one attention",
+            "an indexer's beside",
+            "They would have to move too.",
+        ),
+    ):
+        refuse_data(wrong, caller, expected, received, todo)
     if getattr(layer, "keys", None) is None or not layer.is_initialized:
         return None
     keys, values = layer.keys, layer.values
@@ -196,29 +224,33 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         window = int(layer.max_cache_len) if layer.is_sliding else None
     expected_count = length if window is None else min(length, int(window))
     if keys.shape[-2] not in (expected_count, expected_count - (window is not None)):
-        todo = "Others cut it: pass its tensors as a list, with the positions of its tokens."
-        raise bad_data(caller, f"{expected_count} tokens, as it says", keys.shape[-2], todo)
+        raise bad_data(
+            caller,
+            f"{expected_count} tokens, as it says",
+            keys.shape[-2],
+            "Others cut it: pass its tensors as a list, with the positions of its tokens.",
+        )
     return _Stored(keys, values, window, length)
 
 
 def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
         dtype = str(keys.dtype).removeprefix("torch.")
-        todo = "Track the cache before it is quantised."
-        raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", todo)
-    if keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2]:
-        received = f"{tuple(keys.shape)} and {tuple(values.shape)}"
-        raise bad_argument(caller, "keys and values of the same tokens", received)
+        raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", BEFORE)
+    refuse(
+        keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2],
+        caller,
+        "keys and values of the same tokens",
+        f"{tuple(keys.shape)} and {tuple(values.shape)}",
+    )
 
 
 def _count(stored: list[_Stored]) -> int:
     """The number of tokens that the layers have had."""
-    counts = {one.length for one in stored}
     batches = {one.keys.shape[0] for one in stored}
-    if len(batches) > 1:
-        raise bad_data(CALLER, "layers of one batch", f"batches of {sorted(batches)}")
-    windowless = {one.length for one in stored if one.window is None and one.length} or counts
-    return max(windowless)
+    refuse_data(len(batches) > 1, CALLER, "layers of one batch", f"batches of {sorted(batches)}")
+    whole = [one.length for one in stored if one.window is None and one.length]
+    return max(whole or [one.length for one in stored])
 
 
 def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) -> None:
@@ -226,50 +258,62 @@ def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) ->
         if one is None:
             continue
         least = count if form.window is None else min(count, form.window - 1)
-        if one.keys.shape[-2] < least or one.length > count:
-            expected = f"{count} tokens in layer {index}" + (
-                "" if form.window is None else f", or the last {form.window - 1}"
-            )
-            todo = "Others cut or moved the cache, or a layer has a window that the plan lacks."
-            raise bad_data(CALLER, expected, int(one.keys.shape[-2]), todo)
+        refuse_data(
+            one.keys.shape[-2] < least or one.length > count,
+            CALLER,
+            f"{count} tokens in layer {index}"
+            + ("" if form.window is None else f", or the last {form.window - 1}"),
+            int(one.keys.shape[-2]),
+            "Others cut or moved the cache, or a layer has a window that the plan lacks.",
+        )
         width = (one.keys, one.values)[form.side].shape[-1]
         if form.spec is not None and form.spec.dim > width:
-            expected = f"at least {form.spec.dim} channels in layer {index}, which the plan rotates"
-            raise bad_argument(CALLER, expected, int(width))
+            raise bad_argument(
+                CALLER,
+                f"at least {form.spec.dim} channels in layer {index}, which the plan rotates",
+                int(width),
+            )
 
 
 def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask: Any) -> Ledger:
     axes = {len(rule.axes) for rule in rules if rule is not None}
-    if len(axes) > 1:
-        raise bad_argument(
-            CALLER, "positions of one number of axes", f"{sorted(axes)} in its layers"
-        )
+    refuse(
+        len(axes) > 1, CALLER, "positions of one number of axes", f"{sorted(axes)} in its layers"
+    )
     width = axes.pop() if axes else 1
     real = torch.ones(1, count, dtype=torch.bool)
     if mask is not None:
         entries = on_host(mask, f"{CALLER}: mask", "true or 1 for real tokens")
         real = entries == 1
-        if not bool((real | (entries == 0)).all()):
-            todo = "A mask that is added to scores is another: pass `attention_mask`."
-            expected = "true or 1 for real tokens, false or 0 for padding"
-            raise bad_argument(f"{CALLER}: mask", expected, "other numbers", todo)
-        if tuple(real.shape) not in ((batch, count), (1, count)):
-            expected = f"shape ({batch}, {count}), as the cache has tokens"
-            raise bad_argument(f"{CALLER}: mask", expected, tuple(real.shape))
+        refuse(
+            not bool((real | (entries == 0)).all()),
+            f"{CALLER}: mask",
+            "true or 1 for real tokens, false or 0 for padding",
+            "other numbers",
+            "A mask that is added to scores is another: pass `attention_mask`.",
+        )
+        refuse(
+            tuple(real.shape) not in ((batch, count), (1, count)),
+            f"{CALLER}: mask",
+            f"shape ({batch}, {count}), as the cache has tokens",
+            tuple(real.shape),
+        )
     if positions is None:
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
         where = coordinates(positions, width, f"{CALLER}: positions")
-        if where.shape[1] != count or len(where) not in (1, batch):
-            expected = f"shape ({count},) or ({batch}, {count})"
-            received = f"shape {tuple(where.shape[:2])}"
-            raise bad_argument(f"{CALLER}: positions", expected, received)
+        refuse(
+            where.shape[1] != count or len(where) not in (1, batch),
+            f"{CALLER}: positions",
+            f"shape ({count},) or ({batch}, {count})",
+            f"shape {tuple(where.shape[:2])}",
+        )
     ledger = Ledger.of(where.contiguous(), real, 0, count)
     if positions is None or width > 1:
         return ledger
-    following = ledger.following()
-    same = bool((following == following[0]).all())
-    return ledger.replace(length=max(int(following[0]), count)) if same else ledger
+    first, *others = ledger.following().tolist()
+    same = all(other == first for other in others)
+    return ledger.replace(length=max(first, count)) if same else ledger
 
 
 def _class_for(theirs: bool) -> type[MovableCache]:

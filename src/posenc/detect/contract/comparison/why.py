@@ -64,8 +64,8 @@ def why(
         if not wrong.any():
             continue
         size = turns.begins(off, seen.first)
-        dtype = tolerances.seen(seen.values[:FIRST])
-        if seen.sized and dtype in HALVES and ROUNDING[dtype] > ROUNDING[seen.dtype]:
+        dtype, rounding = tolerances.seen(seen.values[:FIRST]), tolerances.ROUNDING
+        if seen.sized and dtype in tolerances.HALVES and rounding[dtype] > rounding[seen.dtype]:
             # Cosines of less than float32 are one matter, what is computed with them another.
             coarse = [one._replace(dtype=dtype) for one in calls]
             row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
