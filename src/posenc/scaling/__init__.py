@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 from posenc._core.foreign import taught
 from posenc.scaling.base import Scaling
-from posenc.scaling.linear import Linear, Unit
-from posenc.scaling.multipliers import LongRoPE, Multipliers, Proportional
-from posenc.scaling.ntk import NTK, DynamicNTK, MixedNTK
-from posenc.scaling.ramps import Llama3, MrRoPE, YaRN
+from posenc.scaling.dynamic_ntk import DynamicNTK
+from posenc.scaling.linear import Linear
+from posenc.scaling.llama3 import Llama3
+from posenc.scaling.longrope import LongRoPE
+from posenc.scaling.mixed_ntk import MixedNTK
+from posenc.scaling.mrrope import MrRoPE
+from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.ntk import NTK
+from posenc.scaling.proportional import Proportional
+from posenc.scaling.unit import Unit
+from posenc.scaling.yarn import YaRN
 
 __all__ = [
     "NTK",

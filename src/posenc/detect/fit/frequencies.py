@@ -35,7 +35,7 @@ from posenc.detect.fit.ladders import (
 from posenc.detect.fit.ramps import pieces, searched
 from posenc.detect.fit.words import FEW
 from posenc.scaling.base import Scaling
-from posenc.scaling.multipliers import Proportional
+from posenc.scaling.proportional import Proportional
 
 BLOCKS = 8  # of which each is left out to find one that is off
 SUSPECTS = (2, 5, 8)  # numbers that are left out to find few that are off
