@@ -19,8 +19,7 @@ from typing import Any
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "src"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
 from posenc.plot.trained import LOSSES, ROWS
 from posenc.plot.views.loss import LABELS, TRAINED_WITH
@@ -31,6 +30,7 @@ from posenc_study.training.run import Run
 from posenc_study.training.saved import load
 from posenc_study.training.train import train
 
+ROOT = Path(__file__).resolve().parents[2]
 TASK = "extension-64"
 PARTS = 32  # of 1: to these the rows are rounded
 FARTHEST = "8L"

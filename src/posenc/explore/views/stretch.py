@@ -115,19 +115,15 @@ def _losses(scene: Scene) -> Page:
     view = loss.data(rule)
     losses, far = view.losses, view.losses.length // view.losses.trained
     words = loss.lead(view)
-    missing = f"The loss under {stretch.RULES[scene['rule']]} was not measured. Drawn with YaRN."
+    missing = f"{stretch.RULES[scene['rule']]}: its loss was not measured. Drawn with YaRN."
     return Page(
         title="A model fails and is repaired",
         lead=words,
         panels=loss.panels(view),
         readout=(
-            Heading("Loss, nats per character"),
+            Heading(f"Loss before {losses.trained} and before {losses.length}"),
             *(
-                Datum(
-                    label,
-                    f"{number(view.at(name, 1), 3)} → {number(view.at(name, far), 3)}",
-                    f"before position {losses.trained}, and before {losses.length}",
-                )
+                Datum(label, f"{signed(view.at(name, 1), 2)} → {signed(view.at(name, far), 2)}")
                 for name, label in loss.LABELS.items()
             ),
         ),

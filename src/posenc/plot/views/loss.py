@@ -28,11 +28,11 @@ from posenc.plot.panels.grammar import (
     float32,
     values,
 )
-from posenc.plot.panels.text import count, number, spread, whole
+from posenc.plot.panels.text import count, number, signed, spread, whole
 from posenc.plot.trained import LossCurve, TrainedLosses, trained_losses
 
 USUAL = "yarn"
-COLUMNS = 128  # of a picture of pairs
+COLUMNS = 32  # of a picture of pairs
 # Names of curves: the encodings, then RoPE under each rule. Their places are numbers of styles.
 LABELS = {
     "yarn": "RoPE, YaRN",
@@ -97,33 +97,47 @@ def _widest(curve: LossCurve) -> float:
 
 def _caption(losses: TrainedLosses, baseline: Baseline) -> tuple[str, ...]:
     seeds = sorted({curve.seeds for curve in losses.curves.values()})
+    counted = " to ".join(str(n) for n in dict.fromkeys((seeds[0], seeds[-1])))
     widest = max(losses.curves, key=lambda name: _widest(losses.curves[name]))
-    return (
-        f"Loss: means of {' to '.join(map(str, seeds[:1] + seeds[1:][-1:]))} seeds over {losses.stretch} characters each, of texts of "
-        f"{whole(losses.length)}. The band is the least and the largest of the seeds; they lie "
-        f"{number(_widest(losses.curves[widest]), 2)} apart at most, with {LABELS[widest]}.",
-        f"Models: {losses.layers} layers, {whole(losses.parameters)} parameters, {losses.steps:,} "
-        "steps on one text, the Python reference. A rule is put in after training, with no step "
-        "more. Learned rows beyond the trained length are as they were drawn. Models of this size "
-        "are no advice for large ones.",
+    apart = number(_widest(losses.curves[widest]), 2)
+    about_losses = (
+        f"Loss: means of {counted} seeds over {losses.stretch} characters each, of texts of "
+        f"{losses.length}. The band is the least and the largest of the seeds; they lie {apart} "
+        f"apart at most, with {LABELS[widest]}."
+    )
+    about_models = (
+        f"Models: {losses.layers} layers, {whole(losses.parameters)} parameters, "
+        f"{whole(losses.steps)} steps on one text, the Python reference. A rule is put in after "
+        "training, with no step more. Learned rows beyond the trained length are as they were "
+        "drawn. Models of this size are no advice for large ones."
+    )
+    about_pairs = (
         f"Pairs: {count(int(baseline.slow.sum()), len(baseline.slow))} never finished a turn in "
         "training. The colour is the share of the distances up to a position at which a pair has "
         "an angle that training did not show. Known angles are not enough: linear interpolation "
-        "brings no new one, and brings neighbours closer than training did.",
+        "brings no new one, and brings neighbours closer than training did."
     )
+    return about_losses, about_models, about_pairs
 
 
 def lead(view: LossView) -> str:
     """What the picture shows, in two sentences of its numbers."""
     far = view.losses.length // view.losses.trained
-    first, last, other = (
-        number(view.at(*of), 3) for of in (("none", 1), ("none", far), (view.rule, far))
+    first, last, other, before, after = (
+        signed(view.at(name, times), 2)
+        for name, times in (
+            ("none", 1),
+            ("none", far),
+            (view.rule, far),
+            ("alibi", 1),
+            ("alibi", far),
+        )
     )
     repaired = f" Under {LABELS[view.rule]} it is {other}." if view.rule != "none" else ""
     return (
         f"Beyond the {view.losses.trained} characters of training the loss of unchanged RoPE goes "
         f"from {first} to {last} nats per character, as {view.slow} slow pairs meet angles that "
-        f"training did not show.{repaired} ALiBi stays at {number(view.at('alibi', far), 3)}."
+        f"training did not show.{repaired} That of ALiBi goes from {before} to {after}."
     )
 
 
