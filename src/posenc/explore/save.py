@@ -171,8 +171,8 @@ def command_of(scene: Scene) -> str:
     for option in PICTURES[name].options:
         if option.argument in options:
             value = options[option.argument]
-            told = [] if option.reads == "flag" else [_written(option, value, scene.a.spec)]
-            words += [option.flag, *told]
+            written = [] if option.reads == "flag" else [_written(option, value, scene.a.spec)]
+            words += [option.flag, *written]
     return shlex.join([*words, "-o", f"{name}.png"])
 
 
