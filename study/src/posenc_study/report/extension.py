@@ -50,8 +50,8 @@ WHAT = (
 LOSSES = (
     "The first table of each length has nats per character over the last 32 characters of texts of "
     "n L, and over the first L of the texts of 8 L; less is better, and the best of each column is "
-    "bold. The picture has a point for each L / 2, at its end, for some of them. Where models with "
-    "other encodings were trained alike, they stand below: no rule extends them."
+    "bold. The picture has a point for each L / 2, at its end, for some of them. Models with other "
+    "encodings, which no rule extends, stand below."
 )
 RANKED = (
     "The second has Kendall's tau-b, over the six rules, between a column of `posenc extend` and "
@@ -95,10 +95,11 @@ def extension_part(results: Results, verdicts: Sequence[ClaimVerdict]) -> Iterat
         yield Paragraph(LOSSES)
         yield Paragraph(RANKED)
     for task in done:
-        trained, records = TASKS[task], _rotated(results, task)
-        seeds = len({r.cell.seed for r in records})
+        trained, models = TASKS[task], _rotated(results, task)
+        others = [r for r in results.finished(task) if r.cell.encoding in OTHERS]
+        more = f", and {_counted(others)} with other encodings" if others else ""
         yield SectionHeading(3, f"Trained on {trained} characters")
-        yield Paragraph(f"{len(records)} models with RoPE, of {seeds} seeds.")
+        yield Paragraph(f"{_counted(models)} with RoPE{more}.")
         words = f"{task}: nats per character along texts of {8 * trained} characters"
         yield Figure(f"img/study-{task}.png", words)
         yield _losses(results, task)
@@ -108,6 +109,10 @@ def extension_part(results: Results, verdicts: Sequence[ClaimVerdict]) -> Iterat
 def _rotated(results: Results, task: str) -> list[Record]:
     """The models whose rotation the rules change."""
     return [r for r in results.finished(task) if r.cell.encoding in BASES]
+
+
+def _counted(records: Sequence[Record]) -> str:
+    return f"{len(records)} models of {len({r.cell.seed for r in records})} seeds"
 
 
 def _mean(
@@ -137,7 +142,8 @@ def _losses(results: Results, task: str) -> TextTable:
             if not any(line):
                 continue
             cells = [
-                _cell(s, s is not None and s.mean == b) for s, b in zip(line, best, strict=True)
+                _cell(s, encoding in BASES and s is not None and s.mean == b)
+                for s, b in zip(line, best, strict=True)
             ]
             rows.append((base if rule == "none" else "", RULES[rule], *cells))
     head = ("base or encoding", "rule", *(f"last of {n}" for n in STRETCHES), "first L of 8L")
