@@ -840,6 +840,8 @@ def test_a_row_of_a_learned_table_is_found():
         {"v": "bias", "enc": "t5"},
         {"v": "bias", "enc": "fire"},
         *({"v": "stretch", "rule": rule} for rule in ("none", "linear", "dynamic", "yarn_paper")),
+        {"v": "stretch", "loss": "1", "rule": "given"},
+        {"v": "table", "enc": "trained:learned"},
     ],
     ids=str,
 )
@@ -886,6 +888,8 @@ def unpainted(state, monkeypatch):
         {"v": "bias", "enc": "t5", "softmax": "1"},
         {"v": "bias", "enc": "windowtable"},
         {"v": "rotate", "pairing": "interleaved"},
+        {"v": "stretch", "loss": "1", "rule": "linear"},
+        {"v": "table", "enc": "trained:learned", "j": "3"},
     ],
     ids=str,
 )

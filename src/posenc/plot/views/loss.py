@@ -189,7 +189,13 @@ def _losses(view: LossView) -> Chart:
             for name, curve in losses.curves.items()
         ),
         marks=(
-            Mark("x", 0.0, f"trained length {losses.trained}", to=losses.trained, style="band"),
+            Mark(
+                "x",
+                0.0,
+                f"shaded: trained length {losses.trained}",
+                to=losses.trained,
+                style="band",
+            ),
         ),
         height=240,
         caption=" ".join(view.caption[:2]),
