@@ -25,7 +25,8 @@ from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
 from posenc.plot.panels import text as words
-from posenc.plot.views import bias, stretch
+from posenc.plot.trained import learned_rows
+from posenc.plot.views import bias, loss, stretch
 from posenc.plot.views.counter import BIT
 from posenc.plot.views.stretch import Stretch
 from tests.detect.configs import GEMMA_3, VERSION_4
@@ -567,6 +568,41 @@ def test_stretching_is_the_library_s():
     assert "at pair 36 they stretch ×4.99 and ×2.17" in told
 
 
+@pytest.mark.parametrize("rule", stretch.RULES)
+def test_losses_are_drawn_under_every_rule(rule):
+    message = unpack(frame({**BIG, "v": "stretch", "loss": "1", "rule": rule}))
+    header, arrays = message.header, message.arrays
+    drawn = {"dynamic": "ntk", "yarn_paper": "yarn", "given": "yarn"}.get(rule, rule)
+    told = [p["message"] for p in header["problems"]]
+    assert [("was not measured" in text) for text in told] == [True] * (
+        rule in ("yarn_paper", "given")
+    )
+    curves = panel(header, "loss")["series"]
+    assert len(curves) == 8
+    assert [s["label"] for s in curves if s.get("lo") is not None] == [loss.LABELS[drawn]]
+    grids = panel(header, "pairs")["cells"]
+    assert len(grids) == (1 if rule == "none" else 2)
+    assert arrays[grids[0]["tile"]].any()
+    assert {c["key"] for c in header["controls"]} == {"rule", "loss"}
+    assert header["command"].endswith(f"--rules {drawn} --loss -o stretch.png")
+    last = curves[list(loss.LABELS).index(drawn)]
+    value = float(arrays[last["y"]][-1])
+    assert f"{value:.2f}" in header["lead"]
+
+
+def test_the_trained_table_is_what_a_model_learned():
+    header, _ = shown(v="table", enc="trained:learned")
+    assert control(header, "L") == "64"
+    assert "--table" in header["command"]
+    names: dict[str, object] = {}
+    exec(header["python"], names)
+    rows = names["rows"]
+    np.testing.assert_array_equal(rows, learned_rows())
+    # Neighbours are nearer to each other than to rows far off, as nothing told the model.
+    near = np.linalg.norm(np.diff(rows, axis=0), axis=1).mean()
+    assert near < 0.8 * np.linalg.norm(rows[:32] - rows[32:], axis=1).mean()
+
+
 def counts_of(header) -> list[list[str]]:
     return [row[:3] for row in panel(header, "counts")["rows"]]
 
@@ -804,6 +840,8 @@ def test_a_row_of_a_learned_table_is_found():
         {"v": "bias", "enc": "t5"},
         {"v": "bias", "enc": "fire"},
         *({"v": "stretch", "rule": rule} for rule in ("none", "linear", "dynamic", "yarn_paper")),
+        {"v": "stretch", "loss": "1", "rule": "given"},
+        {"v": "table", "enc": "trained:learned"},
     ],
     ids=str,
 )
@@ -850,6 +888,8 @@ def unpainted(state, monkeypatch):
         {"v": "bias", "enc": "t5", "softmax": "1"},
         {"v": "bias", "enc": "windowtable"},
         {"v": "rotate", "pairing": "interleaved"},
+        {"v": "stretch", "loss": "1", "rule": "linear"},
+        {"v": "table", "enc": "trained:learned", "j": "3"},
     ],
     ids=str,
 )

@@ -154,7 +154,9 @@ def test_what_a_frame_says_of_its_state_gives_the_same_frame(state):
 SETTINGS = st.fixed_dictionaries(
     {"v": st.sampled_from(sorted(SHAPES))},
     optional={
-        "enc": st.sampled_from(["sinusoidal", "learned", "rope", "alibi", "preset:llama3"]),
+        "enc": st.sampled_from(
+            ["sinusoidal", "learned", "trained:learned", "rope", "alibi", "preset:llama3"]
+        ),
         "d": st.sampled_from(["2", "15", "16", "32", "128", "5000"]),
         "n": st.sampled_from(["10000", "500"]),
         "L": st.sampled_from(["1", "64", "128", "45000"]),
@@ -167,6 +169,7 @@ SETTINGS = st.fixed_dictionaries(
         "m": st.sampled_from(["7", "9"]),
         "off": st.sampled_from(["4", "10"]),
         "Lt": st.sampled_from(["4096", "64"]),
+        "loss": st.sampled_from(["0", "1"]),
         "pairing": st.sampled_from(["half", "interleaved"]),
         "order": st.sampled_from(["interleaved", "sin_cos"]),
         "b.enc": st.sampled_from(["learned", "rope"]),

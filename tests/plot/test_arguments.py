@@ -51,6 +51,7 @@ TAKEN = {
     "offset": {"-5", "0"},
     "shift": {"-5", "0"},
     "sample": {"True"},
+    "loss": {"True"},
 }
 
 

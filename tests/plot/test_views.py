@@ -440,6 +440,40 @@ def test_the_scaling_of_a_spec_is_shown_beside_the_others() -> None:
     assert_close(given.stretch, np.array([1.0, 2.0, 4.0, 8.0]), 1e-9)
 
 
+def test_pairs_light_up_where_their_angles_are_new() -> None:
+    rope = posenc.RoPE(8, pairing="half")
+    found = stretch.data(rope, rules=("linear",), loss=True).loss
+    assert found is not None
+    dim, trained, length = found.losses.dim, found.losses.trained, found.losses.length
+    shares = found.unseen["none"]
+    every = length // shares.shape[1]
+    for pair in range(dim // 2):
+        wave = 2 * math.pi * 10_000 ** (2 * pair / dim)
+        for column in range(shares.shape[1]):
+            count = every * (column + 1)
+            new = sum(wave > trained and n % wave >= trained for n in range(count))
+            assert shares[pair, column] == pytest.approx(new / count)
+    assert found.slow == (shares[:, -1] > 0).sum() == 11
+    assert not found.unseen["linear"].any(), "pressed positions have no angle that is new"
+    assert "linear" in found.caption[2]
+    assert len(list(stretch.rows(stretch.data(rope, loss=True))[1])) == 8 * 16
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ({"factor": 4}, "no length and no factor"),
+        ({"original_length": 64}, "no length and no factor"),
+        ({"rules": ("yarn_paper",)}, "Losses were measured under"),
+    ],
+)
+def test_losses_are_those_of_the_models_that_were_trained(asked: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        stretch.data(posenc.RoPE(8, pairing="half"), loss=True, **asked)
+    found = stretch.data(posenc.RoPE(8, pairing="half"), loss=True)
+    assert [panel.id for panel in stretch.panels(found)] == ["loss", "pairs"]
+
+
 def test_a_rule_that_cannot_be_is_left_out_with_its_reason() -> None:
     found = stretch.data(posenc.RoPE(2, pairing="half"))
     assert "ntk" in found.left_out

@@ -93,8 +93,16 @@ def test_the_rows_are_those_of_a_model_built_with_each_rule() -> None:
     assert ("rank-lost", "4L") not in rows, "no pair is fast, so nothing is ranked"
 
 
-def test_an_encoding_that_no_rule_extends_has_no_such_rows() -> None:
-    assert compared(Run(Cell.of("extension-64", "alibi", seed=0, settings=TINY))) == []
+def test_an_encoding_that_no_rule_extends_is_read_as_it_stands() -> None:
+    run = Run(Cell.of("extension-64", "alibi", seed=0, settings={**TINY, "factors": "1 4"}))
+    rows = {(row["metric"], row["bucket"]): row["value"] for row in compared(run)}
+    assert {metric for metric, _ in rows} == {"nats-last.none", "nats-4L.none"}
+    (_, test) = run.task.tests()
+    with torch.no_grad():
+        logs = run.model(test.batches[0].target).double().log_softmax(-1)
+    nats = -logs.gather(-1, test.batches[0].answers[..., None])[..., 0].mean(0)
+    along = [rows["nats-4L.none", f"{k / 2:g}L"] for k in range(1, 9)]
+    assert along == pytest.approx(nats.view(8, 8).mean(1).tolist(), abs=1e-5)
 
 
 # --- claims ---------------------------------------------------------------------------------------

@@ -18,11 +18,13 @@ from posenc._core.spec.spec import Value
 from posenc.explore.page import page_of
 from posenc.explore.state.entry import Chosen, Session, samples
 from posenc.explore.state.fields import short
+from posenc.explore.state.rows import TRAINED
 from posenc.explore.state.scene import Page, Scene
 from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
 from posenc.plot.panels.grammar import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.plot.rows import PICTURES, PictureOption
+from posenc.plot.trained import ROWS
 
 LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
 MEDIA = {
@@ -168,7 +170,9 @@ def command_of(scene: Scene) -> str:
     words = ["posenc", "plot", name, *_encoding(scene.a)]
     for option in PICTURES[name].options:
         if option.argument in options:
-            words += [option.flag, _written(option, options[option.argument], scene.a.spec)]
+            value = options[option.argument]
+            written = [] if option.reads == "flag" else [_written(option, value, scene.a.spec)]
+            words += [option.flag, *written]
     return shlex.join([*words, "-o", f"{name}.png"])
 
 
@@ -188,6 +192,8 @@ def _encoding(chosen: Chosen) -> list[str]:
     if entry.id.startswith("file:") and entry.params is not None:
         file, _, tensor = entry.label.partition(": ")
         return ["--table", file, *(["--tensor", tensor] if tensor else [])]
+    if entry.id == TRAINED:
+        return ["--table", str(ROWS)]
     start = ["--init-seed", "0"] if chosen.random else []
     if entry.id.startswith("preset:"):
         preset = entry.id.removeprefix("preset:")

@@ -109,6 +109,11 @@ def stretch(scene: Scene, rule: str, data: Any) -> str:
     return "\n".join([*spec_lines(scene, "rope"), line, *wanted])
 
 
+def losses(rule: str) -> str:
+    """The losses of small trained models."""
+    return f"from posenc.plot.views import loss\nview = loss.data({rule!r})\nview.losses.curves"
+
+
 def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: bool) -> str:
     """The attention of the encoding that has settings."""
     words, stored = list(content.words), scene.session.heads

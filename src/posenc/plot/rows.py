@@ -279,6 +279,7 @@ ROWS = (
             Take("original_length", "count", "The trained length."),
             Take("factor", "float", "By which it grows."),
             Take("rules", "names", "Which rules. [default: all]"),
+            Take("loss", "flag", "The loss of small trained models, beside the pairs of RoPE."),
         ),
         learned=False,
         difference="",

@@ -80,6 +80,7 @@ FULL = (
     Block("text-lm", ("kerple", "fire", "xpos", "partial-rope", "randomised-rope"), 6, LM),
     Block("rope-scaling", ("rope", "rope-linear", "rope-ntk", "rope-yarn"), 6),
     Block("extension-64", ("rope-100", "rope-1000", "rope"), EVERY),
+    Block("extension-64", ("sinusoidal", "learned", "alibi"), 4),
     Block("extension-256", ("rope-100", "rope-1000", "rope"), EVERY),
     Block("reverse", ("none", "sinusoidal", "learned", "rope"), 6),
     Block("sort", SIX, 6),

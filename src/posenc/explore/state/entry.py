@@ -57,7 +57,7 @@ class CatalogueEntry:
     fields: tuple[Field, ...]
     build: Callable[[Values], Spec]
     code: Callable[[Values], str]
-    params: Mapping[str, np.ndarray] | None = None
+    params: Mapping[str, np.ndarray] | None = field(default=None, compare=False)
     note: str = ""
     length: int | None = None
     model: Any = None

@@ -13,10 +13,13 @@ from typing import Any
 from posenc import presets, registry
 from posenc._core.errors import PosencError
 from posenc._core.numeric.ladder import LADDERS, Ladder
+from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Spec
+from posenc.encodings.table.learned import Learned
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore.state.entry import CatalogueEntry, Values, call, samples
+from posenc.explore.state.entry import CatalogueEntry, Values, call, samples, written
 from posenc.explore.state.fields import Field, Option, choice, integer, real
+from posenc.plot.trained import learned_rows
 
 LARGEST_DIM = 65_536
 LARGEST_HEAD = 4096
@@ -67,6 +70,7 @@ GROUPS = {
     "bias": "Biases",
     "relative": "Scores of contents",
 }
+TRAINED = "trained:learned"
 RANDOM = "learned, so random numbers of seed 0 stand in."
 LENGTH = integer("L", "Positions", 128, 1, LARGEST_LENGTH)
 
@@ -174,6 +178,24 @@ def _entry(cls: type[Spec]) -> CatalogueEntry:
     return entry
 
 
+def _trained() -> CatalogueEntry:
+    """The table that a small model learned."""
+    rows = learned_rows()
+    spec = Learned(rows.shape[1], length=len(rows), init=Init())
+    read = "from posenc.plot.trained import learned_rows\nparams = {'weight': learned_rows()}"
+    return CatalogueEntry(
+        TRAINED,
+        "learned, trained",
+        GROUPS["table"],
+        "table",
+        (),
+        lambda _: spec,
+        lambda _: f"{written(spec)}\n{read}",
+        params={"weight": rows},
+        note=f"the rows of a small model that read texts of {len(rows)} characters.",
+    )
+
+
 # --- presets --------------------------------------------------------------------------------------
 
 
@@ -217,4 +239,4 @@ def entries() -> tuple[CatalogueEntry, ...]:
 @functools.lru_cache(maxsize=1)
 def _entries(registered: tuple[type, ...]) -> tuple[CatalogueEntry, ...]:
     del registered  # a class that was not there before makes all anew
-    return (*map(_entry, registry.specs()), *_presets())
+    return (*map(_entry, registry.specs()), _trained(), *_presets())

@@ -14,7 +14,7 @@ from posenc.detect.extend.engines import lines_of, wanted_of
 from posenc.explore import snippets
 from posenc.explore.state.catalogue import held
 from posenc.explore.state.entry import Chosen
-from posenc.explore.state.fields import Option, choice, integer, real, short
+from posenc.explore.state.fields import Option, choice, integer, real, short, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.explore.views.waves import pair_axis
 from posenc.plot.columns import pairs_of_rotation
@@ -30,7 +30,7 @@ from posenc.plot.panels.grammar import (
     under,
 )
 from posenc.plot.panels.text import number, plural, signed, whole
-from posenc.plot.views import stretch
+from posenc.plot.views import loss, stretch
 
 TRAINED = integer(
     "Lt",
@@ -50,6 +50,12 @@ RULE = choice(
     hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
 )
 
+LOSS = switch(
+    "loss",
+    "Loss of trained models",
+    hint="Of small models, read at 8 times the length that they were trained on.",
+)
+
 
 def usual(chosen: Chosen) -> dict[str, str]:
     """The trained length and the factor of the model itself."""
@@ -57,15 +63,22 @@ def usual(chosen: Chosen) -> dict[str, str]:
     return {"Lt": str(extent.original_length), "f": short(extent.factor)}
 
 
+def _dead(scene: Scene) -> Iterator[str]:
+    """Where losses are drawn: all but their rule, as the models were trained with one rotation."""
+    if scene["loss"]:
+        yield from (field.key for field, _ in scene.fields if field.key not in ("rule", "loss"))
+
+
 SHAPE = ViewShape(
     "stretch",
     "Stretch",
     "What changes when the context gets longer?",
     "rope",
-    (TRAINED, FACTOR, RULE),
+    (TRAINED, FACTOR, RULE, LOSS),
     cursor=("j",),
     usual=usual,
-    first=("enc", "f", "rule"),
+    first=("enc", "f", "rule", "loss"),
+    dead=_dead,
 )
 
 
@@ -75,7 +88,9 @@ def _stretch(spec: Any, trained: int, factor: float) -> stretch.Stretch:
 
 
 def show(scene: Scene) -> Page:
-    """Wavelengths and stretch of each pair, and the counts."""
+    """Wavelengths and stretch of each pair, and the counts; or the losses."""
+    if scene["loss"]:
+        return _losses(scene)
     data = _stretch(scene.a.spec, scene["Lt"], scene["f"])
     table = held(scene.a, data.length)
     pair = int(pairs_of_rotation(table.spec).pair[scene["j"]])
@@ -92,6 +107,50 @@ def show(scene: Scene) -> Page:
         table=_numbers(data),
         problems=_left_out(data, scene["rule"]),
     )
+
+
+def _losses(scene: Scene) -> Page:
+    """The losses of small models, and the pairs of their RoPE."""
+    rule = _measured(scene["rule"])
+    view = loss.data(rule)
+    losses, far = view.losses, view.losses.length // view.losses.trained
+    words = loss.lead(view)
+    missing = f"{stretch.RULES[scene['rule']]}: its loss was not measured. Drawn with YaRN."
+    return Page(
+        title="A model fails and is repaired",
+        lead=words,
+        panels=loss.panels(view),
+        readout=(
+            Heading(f"Loss before {losses.trained} and before {losses.length}"),
+            *(
+                Datum(label, f"{signed(view.at(name, 1), 2)} → {signed(view.at(name, far), 2)}")
+                for name, label in loss.LABELS.items()
+            ),
+        ),
+        say=words,
+        python=snippets.losses(rule),
+        table=_of_losses(view),
+        problems=() if rule in (scene["rule"], SAME.get(scene["rule"])) else (("rule", missing),),
+    )
+
+
+# Rules with the angles of another at a length that is known beforehand.
+SAME = {"dynamic": "ntk"}
+
+
+def _measured(rule: str) -> str:
+    """The rule whose losses are drawn."""
+    rule = SAME.get(rule, rule)
+    return rule if rule in loss.LABELS else loss.USUAL
+
+
+def _of_losses(view: loss.LossView) -> dict[str, Any]:
+    columns, rows = loss.rows(view)
+    return {
+        "caption": "the loss of each encoding along the text",
+        "columns": columns,
+        "rows": [[str(cell) for cell in row] for row in rows],
+    }
 
 
 def _times(x: float) -> str:
@@ -186,4 +245,6 @@ def _numbers(data: stretch.Stretch) -> dict[str, Any]:
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
+    if scene["loss"]:
+        return "stretch", {"rules": (_measured(scene["rule"]),), "loss": True}
     return "stretch", {"original_length": scene["Lt"], "factor": scene["f"]}

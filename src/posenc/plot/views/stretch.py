@@ -14,9 +14,20 @@ from posenc.detect.extend.rules import RULES as EXTENDING
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.plot.columns import Table
-from posenc.plot.panels.grammar import Chart, Mark, Series, TableOfText, cells, float32, logarithmic
+from posenc.plot.panels.grammar import (
+    Chart,
+    Mark,
+    Matrix,
+    Series,
+    TableOfText,
+    cells,
+    float32,
+    logarithmic,
+)
 from posenc.plot.panels.text import brief, count, number, plural, present, whole
 from posenc.plot.rows import refuse, require
+from posenc.plot.views import loss as measured
+from posenc.plot.views.loss import LossView
 from posenc.plot.views.wavelengths import PAIRS
 
 LARGEST_FACTOR = 2**20
@@ -80,6 +91,7 @@ class Stretch:
     title: str
     caption: tuple[str, ...]
     plain: RoPE
+    loss: LossView | None = None
 
 
 def data(
@@ -88,8 +100,13 @@ def data(
     original_length: int | None = None,
     factor: float | None = None,
     rules: tuple[str, ...] | None = None,
+    loss: bool = False,
 ) -> Stretch:
-    """Wavelengths and stretch of each pair under the rules that extend a context."""
+    """Wavelengths and stretch of each pair under the rules that extend a context.
+
+    With `loss` it is drawn what small trained models have beyond their trained length, and the
+    first of the rules is shown beside unchanged RoPE.
+    """
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
     usual = extent(spec)
@@ -124,6 +141,12 @@ def data(
         (),
         plain,
     )
+    if loss:
+        alone = original_length is None and factor is None
+        todo = "Leave them out: the models that were trained have one length and one factor."
+        require(alone, " stretch: loss", "no length and no factor", received, todo)
+        view = measured.data(*names[:1] if rules else ())
+        return replace(stretch, loss=view, title=view.title, caption=view.caption)
     return replace(stretch, caption=_caption(stretch))
 
 
@@ -160,6 +183,8 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
+    if data.loss is not None:
+        return measured.rows(data.loss)
     return ["rule", "pair", "wavelength", "stretch"], (
         [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
         for rule in data.rules
@@ -170,8 +195,10 @@ def rows(data: Any) -> Table:
 # --- panels ---------------------------------------------------------------------------------------
 
 
-def panels(data: Stretch, front: str = "") -> tuple[Chart | TableOfText, ...]:
-    """Wavelengths and stretch of each pair, with one rule in front, and the counts."""
+def panels(data: Stretch, front: str = "") -> tuple[Chart | Matrix | TableOfText, ...]:
+    """Wavelengths and stretch of each pair, with one rule in front, and the counts; or losses."""
+    if data.loss is not None:
+        return measured.panels(data.loss)
     return _wavelengths(data, front), _stretches(data, front), _counts(data)
 
 

@@ -10,12 +10,14 @@ from posenc_study.claims.verdicts import ALPHA, ClaimVerdict, PartResult
 from posenc_study.report.claims import MARKS, probability
 from posenc_study.report.document import Block, Figure, Paragraph, SectionHeading, TextTable
 from posenc_study.report.figures import ScoreCurve, draw
-from posenc_study.results.records import Results
+from posenc_study.results.records import Record, Results
 from posenc_study.statistics import ConfidenceInterval, interval, shown
 
 FAMILY = "extension"
 TASKS = {"extension-64": 64, "extension-256": 256}
 BASES = {"rope-100": "100", "rope-1000": "1,000", "rope": "10,000"}
+# Encodings that no rule extends, which read the same texts as they stand.
+OTHERS = {"sinusoidal": "sinusoidal", "learned": "learned", "alibi": "ALiBi"}
 RULES = {
     "none": "unchanged",
     "linear": "linear",
@@ -48,7 +50,8 @@ WHAT = (
 LOSSES = (
     "The first table of each length has nats per character over the last 32 characters of texts of "
     "n L, and over the first L of the texts of 8 L; less is better, and the best of each column is "
-    "bold. The picture has a point for each L / 2, at its end, for some of them."
+    "bold. The picture has a point for each L / 2, at its end, for some of them. Models with other "
+    "encodings, which no rule extends, stand below."
 )
 RANKED = (
     "The second has Kendall's tau-b, over the six rules, between a column of `posenc extend` and "
@@ -92,14 +95,24 @@ def extension_part(results: Results, verdicts: Sequence[ClaimVerdict]) -> Iterat
         yield Paragraph(LOSSES)
         yield Paragraph(RANKED)
     for task in done:
-        trained = TASKS[task]
-        seeds = len({r.cell.seed for r in results.finished(task)})
+        trained, models = TASKS[task], _rotated(results, task)
+        others = [r for r in results.finished(task) if r.cell.encoding in OTHERS]
+        more = f", and {_counted(others)} with other encodings" if others else ""
         yield SectionHeading(3, f"Trained on {trained} characters")
-        yield Paragraph(f"{len(results.finished(task))} models of {seeds} seeds.")
+        yield Paragraph(f"{_counted(models)} with RoPE{more}.")
         words = f"{task}: nats per character along texts of {8 * trained} characters"
         yield Figure(f"img/study-{task}.png", words)
         yield _losses(results, task)
         yield _ranks(findings, task)
+
+
+def _rotated(results: Results, task: str) -> list[Record]:
+    """The models whose rotation the rules change."""
+    return [r for r in results.finished(task) if r.cell.encoding in BASES]
+
+
+def _counted(records: Sequence[Record]) -> str:
+    return f"{len(records)} models of {len({r.cell.seed for r in records})} seeds"
 
 
 def _mean(
@@ -115,7 +128,7 @@ def _mean(
 
 def _losses(results: Results, task: str) -> TextTable:
     rows: list[tuple[str, ...]] = []
-    for encoding, base in BASES.items():
+    for encoding, base in (BASES | OTHERS).items():
         scores = {
             rule: [
                 *(_mean(results, task, encoding, f"nats-last.{rule}", (n,)) for n in STRETCHES),
@@ -126,11 +139,14 @@ def _losses(results: Results, task: str) -> TextTable:
         columns = zip(*scores.values(), strict=True)
         best = [min((s.mean for s in column if s), default=0.0) for column in columns]
         for rule, line in scores.items():
+            if not any(line):
+                continue
             cells = [
-                _cell(s, s is not None and s.mean == b) for s, b in zip(line, best, strict=True)
+                _cell(s, encoding in BASES and s is not None and s.mean == b)
+                for s, b in zip(line, best, strict=True)
             ]
             rows.append((base if rule == "none" else "", RULES[rule], *cells))
-    head = ("base", "rule", *(f"last of {n}" for n in STRETCHES), "first L of 8L")
+    head = ("base or encoding", "rule", *(f"last of {n}" for n in STRETCHES), "first L of 8L")
     return TextTable(head, tuple(rows), left=2)
 
 
@@ -199,7 +215,7 @@ def extension_words(results: Results, verdicts: Sequence[ClaimVerdict]) -> str:
     own = {v.claim.id: v for v in verdicts if v.claim.family == FAMILY}
     if all(v.word == "not run" for v in own.values()):
         return "Whether these numbers rank the rules has not been measured."
-    records = [r for task in TASKS for r in results.finished(task)]
+    records = [r for task in TASKS for r in _rotated(results, task)]
     seeds = len({r.cell.seed for r in records})
     about = (
         f"Do these numbers rank the rules? {len(records)} small decoders of "

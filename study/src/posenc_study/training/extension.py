@@ -16,6 +16,9 @@ angles are one rule: at a fixed length dynamic NTK is NTK.
 The indicators are those of `posenc.detect.extend.Effect`, with `change` as `short`, and `order`,
 that of the planner: by whether any pair is unseen, then by lost pairs, then by `change`.
 An indicator that is the same for all rules ranks none, and has no row.
+
+An encoding other than RoPE has no rules. Its model reads the same texts as it stands, and its rows
+are those of the rule `none`.
 """
 
 from __future__ import annotations
@@ -73,14 +76,15 @@ def compared(run: Run) -> list[dict[str, Any]]:
     trained = run.task.length
     spec = run.encoding.make(run.sizes, True)
     rows: list[dict[str, Any]] = []
-    if not isinstance(spec, RoPE):
-        return rows
     for test in run.task.tests():
         if test.length == trained:
             continue
         (batch,) = test.batches
-        rules, best = distinct(spec, trained, test.length)
-        nats = {rule.name: _nats(_under(run, rule.spec), batch) for rule in rules}
+        if isinstance(spec, RoPE):
+            rules, best = distinct(spec, trained, test.length)
+            nats = {rule.name: _nats(_under(run, rule.spec), batch) for rule in rules}
+        else:
+            rules, best, nats = (), "", {"none": _nats(run.model, batch)}
         last = {name: float(along[-LAST:].mean()) for name, along in nats.items()}
         measured: dict[str, float | None] = {f"nats-last.{n}": last[n] for n in last}
         for name, value in INDICATORS.items():
@@ -88,7 +92,8 @@ def compared(run: Run) -> list[dict[str, Any]]:
         changed = [rule for rule in rules if rule.name != "none"]
         within = [float(nats[rule.name][:trained].mean()) for rule in changed]
         measured["rank-within"] = _rank(changed, INDICATORS["short"], within)
-        measured["regret"] = last[best] - min(last[name] for name in last if name != best)
+        others = [value for name, value in last.items() if name != best]
+        measured["regret"] = last[best] - min(others) if rules else None
         for metric, number in measured.items():
             if number is not None:
                 rows.append(_row(metric, test.bucket, test.length, number))

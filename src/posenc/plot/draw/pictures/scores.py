@@ -274,6 +274,7 @@ def stretch(
     original_length: int | None = None,
     factor: float | None = None,
     rules: tuple[str, ...] | None = None,
+    loss: bool = False,
     **look: Unpack[Look],
 ) -> Picture:
     """Draw what rules that extend a context do to each pair.
@@ -290,6 +291,9 @@ def stretch(
         By which it grows; that of the spec's scaling by default, else 8.
     rules : tuple of str, optional
         Keys of `posenc.plot.views.stretch.RULES`; all by default.
+    loss : bool
+        Whether to draw the loss of small models beyond their trained length instead, and the angles
+        that training did not show, unchanged and under the first of the rules (YaRN by default).
     **look
         `width`: pixels of a panel. The others are as for `table`.
 
