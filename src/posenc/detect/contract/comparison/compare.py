@@ -115,7 +115,7 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
     if a.length != b.length and None not in (a.length, b.length):
         yield (
             "not_compared",
-            f"{label}: declared for {a.length} and {b.length} positions, which changes no angle",
+            f"{label}: the declared lengths, {a.length:,} and {b.length:,}, which change no angle",
         )
 
 
