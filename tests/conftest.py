@@ -41,6 +41,7 @@ for name, value in (
     ("OMP_WAIT_POLICY", "PASSIVE"),
 ):
     os.environ.setdefault(name, value)
+os.environ.pop("COLUMNS", None)  # workers have it, and commands would wrap their lines
 
 # Two shared cores: a first call may compile or import, and no test of this suite is timed.
 settings.register_profile(

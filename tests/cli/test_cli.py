@@ -6,6 +6,7 @@ import csv
 import importlib.metadata
 import json
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -37,8 +38,11 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run the command in an empty folder; it must exit with the code given, 0 by default."""
     monkeypatch.chdir(tmp_path)
 
-    def call(*args: str, code: int = 0, stdin: str | bytes | None = None) -> Result:
-        result = CliRunner().invoke(app, list(args), input=stdin)
+    def call(
+        *args: str, code: int = 0, stdin: str | bytes | None = None, columns: int | None = None
+    ) -> Result:
+        screen = {"COLUMNS": None if columns is None else str(columns)}
+        result = CliRunner(env=screen).invoke(app, list(args), input=stdin)
         assert result.exit_code == code, result.output
         assert "Traceback" not in result.output
         return result
@@ -657,7 +661,12 @@ def test_list_has_everything(run: Run) -> None:
     assert all(row["summary"] and row["kind"] for row in found["encodings"])
     output = run("list").output
     for name in (*SPECS, *presets.names()):
-        assert f"  {name} " in output
+        assert re.search(rf"[ ,]{re.escape(name)}[,\n]", output), name
+    assert f"{len(SPECS)} encodings" in output
+    assert f"{len(presets.names())} presets" in output
+    page = run("list", columns=80).output.splitlines()
+    assert len(page) <= 45
+    assert max(map(len, page)) <= 80
 
 
 def test_cite(run: Run) -> None:

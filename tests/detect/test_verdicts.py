@@ -49,8 +49,8 @@ TOLD = {
     "explain {0}": r"settled: stated in the config and known of the family",
     "identify {0}/tables/sinusoid.npy": r"entry rebuilt: largest difference \S+, where \S+ is",
     "identify {0}/tables/wpe.safetensors": r"no rule that is known here rebuilds it",
-    "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*by chance once in",
-    "diff {0} {0}": r"nothing differs in 1 compared(.|\n)*pairs in float64",
+    "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*such a match once in",
+    "diff {0} {0}": r"nothing differs: 1 compared(.|\n)*pairs in float64",
     "infer tests.detect.test_verdicts:rotary --dim 32": r"agrees to position [\d,]+ \([\d,]+ asked "
     r"for: every one to [\d,]+, and one in each stretch of \d+ beyond\)\n +lengths: \d+ \(.*\)\n"
     r".* heads; .*float32.*; \|x\| to [\d,]+; \d+ calls",

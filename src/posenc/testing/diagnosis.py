@@ -109,7 +109,7 @@ class Diagnosis(Displayed):
             count = len(self.compared)
             right = self.verdict == "nothing differs"
             short = f"nothing was compared{' with the engine' * bool(self.engine)}"
-            yield f"  nowhere in {count} compared" if right else f"  unknown: {short}"
+            yield f"  nowhere: {count} compared" if right else f"  unknown: {short}"
         for number, row in enumerate(rows, 1):
             if isinstance(row, Fault):
                 yield from _wrapped(row.text, f"  {number}. ")

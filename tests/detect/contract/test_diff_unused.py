@@ -136,6 +136,6 @@ def test_a_comparison_is_true_where_something_differs_and_counts() -> None:
     rope = posenc.RoPE(16, pairing="half")
     same, other = posenc.diff(CONFIG, CONFIG), posenc.diff(rope, rope.replace(base=5.0))
     assert (bool(same), same.differences, bool(other)) == (False, (), True)
-    assert f"nothing differs in {len(same.compared)} compared" in same.lines()
+    assert f"nothing differs: {len(same.compared)} compared" in same.lines()
     result = CliRunner().invoke(app, ["diff", "preset:llama:64", "preset:llama:64"])
-    assert (result.exit_code, "nothing differs in 1 compared" in result.output) == (0, True)
+    assert (result.exit_code, "nothing differs: 1 compared" in result.output) == (0, True)

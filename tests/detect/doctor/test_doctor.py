@@ -61,7 +61,7 @@ def test_where_nothing_is_wrong_it_says_what_was_compared(name: str, tmp_path: P
         model = folder_of(tmp_path / "m", model, LLAMA)
     found = posenc.doctor(model, engine)
     assert (found.verdict, found.exit_code, found.faults) == ("nothing differs", 0, ())
-    assert f"  nowhere in {len(found.compared)} compared" in found.lines()
+    assert f"  nowhere: {len(found.compared)} compared" in found.lines()
     assert found.compared
 
 
@@ -177,7 +177,7 @@ def run(*arguments: object) -> Result:
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (("port.py:half",), 0, "nowhere in"),
+        (("port.py:half",), 0, "nowhere:"),
         (("port.py:half", "--base", "500000"), 1, "base: 500000 against 10000"),
         ((), 3, "unknown: nothing was compared"),
         (("port.py:absent",), 2, "port.py has no 'absent'"),

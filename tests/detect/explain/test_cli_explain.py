@@ -29,14 +29,14 @@ def test_words(tmp_path: Path) -> None:
     assert result.exit_code == 0
     for words in (
         "qwen2: settled",
-        "rotary, 128 channels of each head turn, as 64 pairs",
-        "pairing half (channels j and j + d/2)",
+        "rotary: 128 channels of each head turn, as 64 pairs",
+        "pairing half: channels j and j + d/2 turn together, GPT-NeoX style",
         "base 1000000",
         "scaling YaRN(4.0, original_length=32768)",
-        "ramp between pairs 23 and 40: 24 kept, 16 between, 24 interpolated",
-        "attention factor 1.13863, on cosines and sines, so squared on scores",
-        "wavelengths 6.283 to 2.025e+07 positions",
-        "complete a turn, of 64: 40 within 32768 positions, before the extension; 40 within",
+        "ramp from pair 23 to 40: 24 pairs kept, 16 in between, 24 interpolated",
+        "attention factor 1.13863: multiplies cosines and sines, so its square multiplies scores",
+        "wavelengths from 6.283 to 20,253,023 positions",
+        "40 of 64 pairs complete a turn within 32,768 positions, before the extension",
         "from the family's row: pairing (llama)",
         "from the format's default: scaling.beta_fast (beta_fast)",
     ):
@@ -90,7 +90,10 @@ def test_layers_without_positions_and_grids(tmp_path: Path) -> None:
     result = run(saved(tmp_path, config))
     assert "without positions (layer 1; 1 in all)\n  no positions" in result.output
     vision = {"model_type": "pixtral", "head_dim": 64, "rope_theta": 1e4}
-    assert "axes h, w, dealt parity" in run(saved(tmp_path, vision)).output
+    assert (
+        "axes h, w; pairs are given to them by the rule parity"
+        in run(saved(tmp_path, vision)).output
+    )
 
 
 @pytest.mark.parametrize(

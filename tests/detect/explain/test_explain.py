@@ -424,7 +424,7 @@ def test_positions_and_the_scale_of_scores_have_a_line() -> None:
     plan = posenc.from_hf(config, on_error="report")
     found = lines(plan)
     assert "  positions: arange(length)" in found
-    assert "  scores times 1, not divided by the root of the width" in found
+    assert "  scores are multiplied by 1, not divided by the square root of the width" in found
     told = describe(plan)["layers"][0]
     assert told["positions"] == {"type": "Positions", "builder": "arange"}
     assert told["scale"] == 1

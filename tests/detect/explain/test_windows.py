@@ -83,8 +83,8 @@ def test_a_window_of_another_size_is_a_difference_and_an_equal_one_is_none() -> 
 def test_a_plan_tells_its_windows_in_words_in_json_and_back() -> None:
     plan = posenc.from_hf({"model_type": "qwen2", **SIZES, **ON, "sliding_window": 512})
     text = "\n".join(lines(plan))
-    assert "sees keys less than 512 positions away (layers 4, 5, 6; 3 in all)" in text
-    assert "sees the whole sequence (layers 0, 1, 2, 3; 4 in all)" in text
+    assert "attends to keys less than 512 positions away (layers 4, 5, 6; 3 in all)" in text
+    assert "attends to the whole sequence (layers 0, 1, 2, 3; 4 in all)" in text
     assert describe(plan)["layers"][0]["windows"][1] == {"size": 512, "layers": (4, 5, 6)}
     assert posenc.from_json(posenc.to_json(plan)) == plan
     assert len(plan) == 1  # its layers turn alike

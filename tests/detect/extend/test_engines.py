@@ -209,7 +209,7 @@ def test_the_command_says_what_the_order_is_worth() -> None:
     )
     assert result.exit_code == 0
     assert "recommended" not in result.output.lower()
-    assert "registered study of small models contradicted" in result.output
-    assert "read back by posenc's own reader" in result.output
+    assert "registered study of small models contradicted two claims" in result.output
+    assert "read each config line back with its own reader" in result.output
     result = CliRunner().invoke(app, ["extend", "--help"])
     assert "recommended" not in result.output.lower()

@@ -491,7 +491,7 @@ def test_a_scaling_that_was_added_afterwards() -> None:
     assert found.layers[0].baseline.spec.scalings == ()
     trained = extend(CONFIGS["llama 3.1"], 262_144)
     assert trained.layers[0].baseline.spec.scalings
-    assert any("taken as trained" in note for note in trained.notes)
+    assert any("trained with the config's own scaling" in note for note in trained.notes)
     before = extend(CONFIGS["llama 3.1"], 262_144, trained=8192)
     assert before.layers[0].baseline.spec.scalings == ()
 
@@ -511,10 +511,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert result.exit_code == 0
     for words in (
         "llama: trained on 8,192 positions, asked for 131,072, 16 times as many",
-        "64 pairs; within 8,192 positions 29 finish no turn, 19 finish 32 or more",
-        "unchanged                          1      29         0.93     0          1   0.00",
-        "first by this order: Llama 3, factor 16",
-        "contradicted the claims",
+        "64 pairs. Within 8,192 positions, 29 slow pairs complete no turn and 19 fast pairs",
+        "unchanged                    1      29    0.93     0      1   0.00",
+        "first rule in this order: Llama 3, factor 16",
+        "contradicted two claims",
         "Quality is not predicted",
         "--max-model-len 131072",
     ):

@@ -27,7 +27,7 @@ def test_the_exercise() -> None:
     assert result.output.startswith(
         "Position 7, if the exponent is i/d and the digits are cut, not rounded.\n"
     )
-    assert "0.835354 at position 7, and 0.488814 nowhere before 929505" in result.output
+    assert "0.835354 at position 7, and 0.488814 nowhere before 929,505" in result.output
 
 
 def test_json() -> None:
@@ -48,12 +48,12 @@ def test_vectors_of_files(tmp_path: Path) -> None:
     for arguments in (("rows.npy", "--row", "1"), ("one.npy",), ("fortran.npy", "--row", "1")):
         result = run(str(tmp_path / arguments[0]), *arguments[1:])
         assert result.exit_code == 0
-        assert result.output.startswith("Position 123456.\n"), arguments
+        assert result.output.startswith("Position 123,456.\n"), arguments
     header = safetensors_header({"pe": ("bfloat16", rows.shape)})
     header = header if isinstance(header, bytes) else header[0]
     (tmp_path / "rows.safetensors").write_bytes(header + to_bfloat16(rows).tobytes())
     result = run(str(tmp_path / "rows.safetensors"), "--row", "1", "--tensor", "pe")
-    assert result.output.startswith("Position 123456.\n")
+    assert result.output.startswith("Position 123,456.\n")
 
 
 def test_what_stood_there_before(tmp_path: Path) -> None:

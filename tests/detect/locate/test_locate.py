@@ -113,8 +113,8 @@ def test_the_exercise_that_lost_a_factor() -> None:
     assert abs(stated.expected - 784) < 1
     for words in (
         "sin(7 / 10000**(544/5120)) = 0.48881494",
-        "As stated: position 929505.",
-        "gives 0.835354 at position 7, and 0.488814 nowhere before 929505",
+        "With the formula as stated: position 929,505.",
+        "gives 0.835354 at position 7, and 0.488814 nowhere before 929,505",
         "the factor 2 of 2i/d is lost",
     ):
         assert words in str(found), words

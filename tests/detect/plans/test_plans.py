@@ -97,10 +97,10 @@ def test_sizes_may_be_changed_and_are_checked() -> None:
 @pytest.mark.parametrize(
     ("name", "first"),
     [
-        ("llama4", "48 layers: 3 rope, 1 nope; 12 times"),
-        ("gemma3", "26 layers: 5 local, 1 global; 4 times, then 2 local"),
+        ("llama4", "48 layers: 3 rope, 1 nope, 12 times over"),
+        ("gemma3", "26 layers: 5 local, 1 global, 4 times over; then 2 local"),
         ("bloom", "70 layers: 70 alibi"),
-        ("modernbert", "22 layers: 1 global, 2 local; 7 times, then 1 global"),
+        ("modernbert", "22 layers: 1 global, 2 local, 7 times over; then 1 global"),
     ],
 )
 def test_schedules_in_words(name: str, first: str) -> None:
@@ -111,7 +111,7 @@ def test_the_command_explains_a_plan() -> None:
     result = CliRunner().invoke(app, ["explain", "--plan", "llama4"])
     assert result.exit_code == 0
     for words in (
-        "llama4: 48 layers: 3 rope, 1 nope; 12 times",
+        "llama4: 48 layers: 3 rope, 1 nope, 12 times over",
         "rope (layers 0, 1, 2, 4, 5, 6, 8, 9, …; 36 in all)",
         "nope (layers 3, 7,",
         "no positions",
@@ -121,12 +121,15 @@ def test_the_command_explains_a_plan() -> None:
     ):
         assert words in result.output
     result = CliRunner().invoke(app, ["explain", "--plan", "wav2vec2"])
-    assert "a convolution stands for positions: grouped convolution, kernel 128" in result.output
+    assert (
+        "a convolution takes the place of positions: grouped convolution, kernel 128"
+        in result.output
+    )
     result = CliRunner().invoke(app, ["explain", "--plan", "gemma2"])
-    assert "sees keys less than 4096 positions away" in result.output
+    assert "attends to keys less than 4,096 positions away" in result.output
     result = CliRunner().invoke(app, ["explain", "--plan", "t5-encoder"])
     assert "its layers share one set of parameters" in result.output
-    assert "scores times 1, not divided" in result.output
+    assert "scores are multiplied by 1, not divided" in result.output
     told = json.loads(CliRunner().invoke(app, ["explain", "--plan", "gemma3", "--json"]).output)
     assert posenc.from_json(json.dumps(told["plan"])) == plan("gemma3")
 
@@ -148,7 +151,7 @@ def test_the_command_refuses_what_does_not_go_together(arguments: list[str], wor
 def test_the_list_shows_every_plan() -> None:
     listed = json.loads(CliRunner().invoke(app, ["list", "--json"]).output)
     assert [row["name"] for row in listed["plans"]] == list(plan_names())
-    assert "rope rope rope nope" in CliRunner().invoke(app, ["list"]).output
+    assert "rope rope rope nope" in CliRunner().invoke(app, ["list", "rope"]).output
 
 
 # --- where rows were read -------------------------------------------------------------------------

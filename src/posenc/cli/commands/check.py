@@ -127,5 +127,5 @@ def _list(json_: bool) -> None:
         print_json({"laws": laws, "peers": peers})
     else:
         packages = [(n, f"{p.package}: {p.symbol}") for n, p in PEERS.items()]
-        sections = {f"laws of a {kind}": stated for kind, stated in rows.items()}
-        print_definitions({**sections, "wrapped packages (peer:NAME)": packages})
+        sections = {f"laws of a {kind}:": stated for kind, stated in rows.items()}
+        print_definitions({**sections, "wrapped packages (peer:NAME):": packages})

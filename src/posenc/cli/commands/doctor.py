@@ -26,7 +26,7 @@ from posenc.cli.options.common import (
     side_named,
     stored_option,
 )
-from posenc.cli.output.show import print_answer, print_json
+from posenc.cli.output.show import print_answer, print_json, print_lines
 
 # Package -> what it is for. The first three are needed, the rest optional.
 PACKAGES = {
@@ -129,20 +129,17 @@ def _print(
     rows: list[dict[str, Any]],
     broken: list[str],
 ) -> None:
-    for key, value in system.items():
-        click.echo(f"{key:<17} {value}")
-    click.echo(f"\n{'library':<17} {'status':<9} {'version':<14} use")
+    lines = [f"{key:<16}  {value}" for key, value in system.items()]
+    lines += ["", f"{'library':<16}  {'status':<9}  {'version':<11}  use"]
     for row in libraries:
-        version = f"{row['version'] or '-':<14}"
-        click.echo(f"{row['name']:<17} {row['status']:<9} {version} {row['use']}")
-        if row["reason"]:
-            click.echo(f"{'':<17} {row['reason']}")
-    click.echo(f"\n{'op':<17} {'kernel':<9} {'runs':<14} reason")
+        version = f"{row['version'] or '-':<11}"
+        lines.append(f"{row['name']:<16}  {row['status']:<9}  {version}  {row['use']}")
+        lines += [f"{'':<16}  {row['reason']}"] if row["reason"] else []
+    lines += ["", f"{'operation':<16}  {'kernel':<9}  {'runs':<11}  reason"]
     for row in rows:
         runs = "yes" if row["runs"] else "no"
-        click.echo(f"{row['op']:<17} {row['kernel']:<9} {runs:<14} {row['reason']}")
-    if broken:
-        click.echo(f"\nnot working: {', '.join(broken)}")
+        lines.append(f"{row['op']:<16}  {row['kernel']:<9}  {runs:<11}  {row['reason']}")
+    print_lines([*lines, *(["", f"not working: {', '.join(broken)}"] if broken else [])])
 
 
 def probe(package: str, *, imported: bool) -> dict[str, str | None]:

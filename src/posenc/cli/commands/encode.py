@@ -297,7 +297,7 @@ def _print_text(
         show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
         return
     strips = show.AlignedRows(tokens.texts, places, show.width_of_screen())
-    click.echo(encoded.words())
+    show.print_lines([encoded.words()])
     scale = f" * {spec.embedding_scale:g}" if spec.embedding_scale != 1 else ""
     result = (
         f"sum = embedding{scale} + encoding"
@@ -379,7 +379,7 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
     elif output is not None:
         click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
     else:
-        click.echo(words)
+        show.print_lines([words])
         strips = show.AlignedRows(None, places, show.width_of_screen())
         for line in strips.block("", lambda i: rows(slice(i, i + 1))[0], width):
             click.echo(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
@@ -11,13 +12,14 @@ from posenc.cli.options.common import as_json, encoding_names, preset_names
 from posenc.cli.output.show import print_definitions, print_json
 
 KINDS = {
-    "table": "added to the embeddings",
+    "table": "added to token embeddings",
     "rotary": "turns queries and keys",
-    "bias": "added to the attention logits",
-    "relative": "meets the queries and keys in attention",
+    "bias": "added to attention scores",
+    "relative": "computed from queries and keys",
 }
 
 
+Definitions = list[tuple[str, str]]
 SHOWN = ("name", "kind", "type", "pattern", "summary", "note")
 
 
@@ -27,8 +29,9 @@ SHOWN = ("name", "kind", "type", "pattern", "summary", "note")
 def command(words: tuple[str, ...], json_: bool) -> None:
     """List the encodings, presets and plans of models.
 
-    WORDS leave the entries that have all of them in the name, kind or description, in any case of
-    letters: `posenc list rotary`, `posenc list t5`.
+    Without WORDS, it prints the names on one page. With WORDS, it describes the entries that have
+    all of them in the name, kind or description, in any case of letters: `posenc list rotary`,
+    `posenc list t5`.
     """
     from posenc import presets
     from posenc.registry import specs
@@ -66,16 +69,43 @@ def command(words: tuple[str, ...], json_: bool) -> None:
     if json_:
         print_json(rows)
         return
-    kinds = {f"{kind} ({about})": [(row["name"], row["summary"]) for row in rows["encodings"]
+    print_definitions(_everything(every) if not words else _described(rows))
+
+
+def _everything(every: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Definitions]:
+    """The names alone: one page."""
+    number = {name: len(rows) for name, rows in every.items()}
+    names = {name: ", ".join(row["name"] for row in rows) for name, rows in every.items()}
+    kinds = [
+        (
+            kind,
+            f"{about}: {', '.join(r['name'] for r in every['encodings'] if r['kind'] == kind)}",
+        )
+        for kind, about in KINDS.items()
+    ]
+    return {
+        f"{number['encodings']} encodings (posenc list NAME describes one)": kinds,
+        f"{number['presets']} presets, as models and libraries have them (--preset NAME)": [
+            ("", names["presets"])
+        ],
+        f"{number['plans']} plans, layer by layer (posenc explain --plan NAME)": [
+            ("", names["plans"])
+        ],
+    }
+
+
+def _described(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Definitions]:
+    """What is said of each entry."""
+    kinds = {f"{kind} ({about}):": [(row["name"], row["summary"]) for row in rows["encodings"]
              if row["kind"] == kind] for kind, about in KINDS.items()}  # fmt: skip
     families = [(row["name"], f"{row['type']}. {row['note']}") for row in rows["presets"]]
     plans = [(row["name"], f"{row['pattern']}. {row['note']}") for row in rows["plans"]]
     sections = {
         **kinds,
-        "presets (--preset NAME)": families,
-        "plans of models (posenc explain --plan NAME)": plans,
+        "presets (--preset NAME):": families,
+        "plans of models (posenc explain --plan NAME):": plans,
     }
-    print_definitions({title: rows for title, rows in sections.items() if rows})
+    return {title: rows for title, rows in sections.items() if rows}
 
 
 def _has(row: dict[str, Any], words: list[str]) -> bool:

@@ -12,7 +12,14 @@ import click
 from posenc import learn
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, count_of
-from posenc.cli.output.show import clean, print_definitions, print_json
+from posenc.cli.output.show import (
+    clean,
+    print_definitions,
+    print_json,
+    print_lines,
+    width_of_lines,
+    wrapped,
+)
 from posenc.learn.answers import letters
 from posenc.learn.questions import blocks
 
@@ -59,7 +66,7 @@ def command(
         print_json({"topic": topic, "seed": seed, "questions": [_described(q) for q in asked]})
         return
     again = f"posenc quiz{f' {topic}' if topic else ''} --seed {seed} --count {count}"
-    click.echo(f"{count_of(asked, 'question')}; the same again: {again}")
+    print_lines([f"{count_of(asked, 'question')}; for the same again: {again}"])
     if show:
         for number, question in enumerate(asked, 1):
             _put(question, number, len(asked))
@@ -185,4 +192,4 @@ def _solve(question: learn.Question, verdict: str) -> None:
 
 
 def _wrapped(text: str) -> str:
-    return click.wrap_text(text, width=92)
+    return "\n".join(wrapped(text, width_of_lines() or 92))

@@ -32,7 +32,7 @@ from posenc.cli.options.common import (
     standard_input,
     standard_json,
 )
-from posenc.cli.output.show import clean, print_answer, print_json, print_lines
+from posenc.cli.output.show import print_answer, print_json, print_lines, width_of_lines
 
 if TYPE_CHECKING:
     from posenc.detect.contract import Contract
@@ -109,7 +109,7 @@ def _explain_plan(name: str, json_: bool) -> None:
         first, *rest = plan_lines(plan)
         keys = ("repository", "version", "path", "symbol", "paper")
         sources = (" ".join(str(read[k]) for k in keys if k in read) for read in row.sources)
-        print_lines((f"{row.name}: {first}", *rest, "", row.note, "", "read in", *sources))
+        print_lines((f"{row.name}: {first}", *rest, "", row.note, "", "read from", *sources))
 
 
 def _translate(source: str | Path, dialect: Any, json_: bool) -> None:
@@ -167,7 +167,7 @@ def extend(
     target.check()
     source: Any = standard_input(CONFIG, inputs.CONFIG) if config == "-" else file_there(config)
     extension = extend(source, length or to, **how)
-    text = [*lines(extension)]
+    text = [*lines(extension, width_of_lines() or 1000)]
     if target.output is not None:
         outputs.write_whole(target.output, json.dumps(extension.config(), indent=2) + "\n")
         text.append(f"written: {target.output}")
@@ -232,7 +232,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
         else:
             kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
             about = f"{contract.model or 'a model without a name'}, {kinds}; {contract.settled}"
-            click.echo(clean(f"{' and '.join(names)}: {about}"))
+            print_lines([f"{' and '.join(names)}: {about}"])
     _warn(contract)
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
+import re
 import shutil
 import sys
+import textwrap
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -23,6 +26,9 @@ BARS = "▁▂▃▄▅▆▇█"
 MOST_BARS = 16
 NAME_WIDTH = 12
 MOST_ROWS = 40
+# Lines that people copy, and so stay whole: JSON, options of a shell, Python, a single word.
+COPIED = re.compile(r" *(?:[\[{]|--|>>>|\.\.\.|\S+$)")
+GAP = re.compile(r"\S {2,}(?=\S)")  # between two columns
 
 
 def print_json(value: Any) -> None:
@@ -40,9 +46,11 @@ def print_json(value: Any) -> None:
 
 
 def print_lines(lines: Iterable[str], *, err: bool = False) -> None:
-    """Lines for people, each without what moves the cursor."""
+    """Lines for people, each without what moves the cursor, as wide as the screen at most."""
+    width = width_of_lines()
     for line in lines:
-        click.echo(clean(line), err=err)
+        for part in wrapped(clean(line), width):
+            click.echo(part, err=err)
 
 
 def print_answer(json_: bool, facts: Callable[[], Any], lines: Iterable[str]) -> None:
@@ -55,16 +63,43 @@ def print_answer(json_: bool, facts: Callable[[], Any], lines: Iterable[str]) ->
 
 def print_definitions(sections: Mapping[str, Sequence[tuple[str, str]]]) -> None:
     """Names and what they are, in columns, under the title of each section that has one."""
-    formatter = click.HelpFormatter(width=100)
+    width = width_of_lines() or 100
     for title, rows in sections.items():
-        with formatter.section(title) if title else contextlib.nullcontext():
-            formatter.write_dl(rows)
-    click.echo(formatter.getvalue(), nl=False)
+        indent = "  " if title else ""
+        longest = max(columns_of(name) + 2 * bool(name) for name, _ in rows)
+        print_lines(filter(None, (title,)))
+        for name, text in rows:
+            line = clean(f"{indent}{name:<{longest}}{text}")
+            click.echo("\n".join(wrapped(line, width, len(indent) + longest)))
+        if title and title != list(sections)[-1]:
+            click.echo()
+
+
+def width_of_lines() -> int | None:
+    """Columns of the terminal, or of the variable COLUMNS; None for a pipe without it."""
+    is_set = os.environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if is_set or sys.stdout.isatty() else None
 
 
 def width_of_screen() -> int:
     """Columns of the terminal; 80 where there is none."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 80
+    return width_of_lines() or 80
+
+
+def wrapped(line: str, width: int | None, indent: int | None = None) -> list[str]:
+    """The line in parts of at most `width` columns, indented to where its text begins."""
+    if width is None or len(line) <= width or COPIED.match(line):
+        return [line]
+    if indent is None:
+        starts = [gap.end() for gap in GAP.finditer(line) if gap.end() <= width * 0.6]
+        indent = max(starts, default=len(line) - len(line.lstrip()) + 2)
+    return textwrap.wrap(
+        line,
+        width,
+        subsequent_indent=" " * (indent if indent <= width * 0.6 else 4),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def clean(text: str) -> str:
@@ -133,7 +168,7 @@ class AlignedRows:
             cells = (" …" if c is None else text(c).rjust(number) for c in picked)
             return " ".join([*front, place.rjust(self.place_width), *cells])
 
-        yield heading
+        yield from wrapped(heading, self.width)
         yield click.style(line("token", "pos", str), dim=True)
         for i in self.rows:
             if i is None:

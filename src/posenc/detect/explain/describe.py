@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -44,9 +45,9 @@ RESTS = {
 
 # Where an attention factor acts.
 PLACES = {
-    "cos_sin": "on cosines and sines, so squared on scores",
-    "softmax": "squared, on the softmax scale",
-    "none": "left out",
+    "cos_sin": "multiplies cosines and sines, so its square multiplies scores",
+    "softmax": "its square multiplies the softmax scale",
+    "none": "not applied",
 }
 
 
@@ -209,13 +210,15 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def _schedule(plan: Plan) -> str:
-    """The shortest period and what is over: `3 rope, 1 nope; 12 times, then 2 rope`."""
+    """The shortest period and what is over: `3 rope, 1 nope, 12 times over; then 2 rope`."""
     names, count = plan.layers, len(plan.layers)
     for size in range(1, count // 2 + 1):
         if all(name == names[i % size] for i, name in enumerate(names)):
             over = _runs(names[: count % size])
-            said = f"{_runs(names[:size])}; {count // size} times" if size > 1 else _runs(names)
-            return f"{said}, then {over}" if over else said
+            said = (
+                f"{_runs(names[:size])}, {count // size} times over" if size > 1 else _runs(names)
+            )
+            return f"{said}; then {over}" if over else said
     return _runs(names)
 
 
@@ -230,7 +233,7 @@ def _entry_lines(entry: Entry) -> list[str]:
     made = [line for layer in layers or [Layer(entry.name)] for line in _told(layer, _entry(layer))]
     made += _on_scores(entry.temperature)
     if entry.window is not None:
-        made.append(f"sees {window_words(entry.window)}")
+        made.append(f"attends to {window_words(entry.window)}")
     made += _on_scores(scale=entry.scale)
     if entry.share == "model":
         made.append("its layers share one set of parameters")
@@ -241,8 +244,14 @@ def _entry_lines(entry: Entry) -> list[str]:
 
 def _on_scores(warm: Value | None = None, scale: float | None = None) -> list[str]:
     """What scores are multiplied by."""
-    growing = "" if warm is None else f"scores of a query grow with its position: {_brief(warm)}"
-    by = "" if scale is None else f"scores times {scale:g}, not divided by the root of the width"
+    growing = (
+        "" if warm is None else f"the scores of a query grow with its position: {_brief(warm)}"
+    )
+    by = (
+        ""
+        if scale is None
+        else f"scores are multiplied by {scale:g}, not divided by the square root of the width"
+    )
     return [line for line in (growing, by) if line]
 
 
@@ -258,7 +267,7 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
     if entry.kind == "none":
         made = ["no positions"]
     elif entry.kind == "convolution":
-        made = [f"a convolution stands for positions: {entry.convolution}"]
+        made = [f"a convolution takes the place of positions: {entry.convolution}"]
     elif isinstance(entry.spec, RotarySpec):
         made = _rotary_lines(entry.spec, told)
     else:
@@ -267,9 +276,9 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
     if entry.permuted:
-        made.append(f"reordered from {entry.permuted} with the weights, when the file was written")
+        made.append(f"the file was written with its weights reordered from {entry.permuted}")
     for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
-        made.append(f"sees {window_words(size)}{_where(own)}")
+        made.append(f"attends to {window_words(size)}{_where(own)}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
         by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")
@@ -279,20 +288,27 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
 
 def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     channels = spec.channels
-    pairs = {"half": "j and j + d/2", "interleaved": "2j and 2j + 1"}[channels.order]
+    pairs = {
+        "half": "j and j + d/2 turn together, GPT-NeoX style",
+        "interleaved": "2j and 2j + 1 turn together, GPT-J style",
+    }[channels.order]
     extra = [
-        f"the {channels.part} channels",
-        *(["result in the order of halves"] if channels.output != "same" else []),
-        *(["by the negative angle"] if channels.direction == "backward" else []),
-        *([f"targets {', '.join(channels.targets)}"] if channels.targets != ("q", "k") else []),
+        f"the {channels.part} channels of the head",
+        *(["the result is in the order of halves"] if channels.output != "same" else []),
+        *(["they turn by the negative angle"] if channels.direction == "backward" else []),
+        *([f"what turns: {', '.join(channels.targets)}"] if channels.targets != ("q", "k") else []),
     ]
     made = [
-        f"rotary, {spec.dim} channels of each head turn, as {spec.pairs} pairs",
-        f"pairing {channels.order} (channels {pairs}); {', '.join(extra)}",
+        f"rotary: {spec.dim} channels of each head turn, as {spec.pairs} pairs",
+        f"pairing {channels.order}: channels {pairs}; {', '.join(extra)}",
     ]
     if len(spec.axes) > 1:
         arrangement = getattr(spec, "arrangement", None)
-        rule = "" if arrangement is None else f", dealt {arrangement.rule}"
+        rule = (
+            ""
+            if arrangement is None
+            else f"; pairs are given to them by the rule {arrangement.rule}"
+        )
         sizes = getattr(arrangement, "sizes", None)
         made.append(f"axes {', '.join(spec.axes)}{rule}{'' if sizes is None else f' {sizes}'}")
     scalings = []
@@ -303,29 +319,36 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     made += scalings or ["no scaling"]
     if ramp := told.get("ramp"):
         made.append(
-            f"ramp between pairs {ramp['low']:.4g} and {ramp['high']:.4g}: {ramp['kept']} kept, "
-            f"{ramp['between']} between, {ramp['interpolated']} interpolated"
+            f"ramp from pair {ramp['low']:.4g} to {ramp['high']:.4g}: {ramp['kept']} pairs kept, "
+            f"{ramp['between']} in between, {ramp['interpolated']} interpolated"
         )
     if "attention_factor" in told:
         made.append(_magnitude(told))
     if "temperature" in told:
-        made.append("scores of a query grow with its position (temperature)")
+        made.append("the scores of a query grow with its position (temperature)")
     if waves := told.get("wavelengths"):
         count = told["pairs_that_do_not_turn"]
         still = f"; {count} pairs do not turn" if count else ""
         made.append(
-            f"wavelengths {waves['shortest']:.4g} to {waves['longest']:.4g} positions{still}"
+            f"wavelengths from {_of_positions(waves['shortest'])} to "
+            f"{_of_positions(waves['longest'])} positions{still}"
         )
     counts = told.get("pairs_with_a_turn", {})
-    if reached := [f"{number} {name}" for name, number in counts.items() if name != "of"]:
-        made.append(f"pairs that complete a turn, of {counts['of']}: {'; '.join(reached)}")
+    for reach, number in counts.items():
+        if reach != "of":
+            within = re.sub(r"\d+", lambda digits: f"{int(digits[0]):,}", reach)
+            made.append(f"{number} of {counts['of']} pairs complete a turn {within}")
     return made
+
+
+def _of_positions(x: float) -> str:
+    return f"{x:,.0f}" if x >= 1000 else f"{x:.4g}"
 
 
 def _magnitude(told: dict[str, Any]) -> str:
     factor, where, logits = told["attention_factor"], told["acts"], told["logit_factor"]
-    place = f", {PLACES[where]}" if factor != 1 or where != "cos_sin" else ""
-    scale = f"; softmax scale times {logits:.6g}" if logits != 1 else ""
+    place = f": {PLACES[where]}" if factor != 1 or where != "cos_sin" else ""
+    scale = f"; the softmax scale is multiplied by {logits:.6g}" if logits != 1 else ""
     return f"attention factor {factor:.6g}{place}{scale}"
 
 

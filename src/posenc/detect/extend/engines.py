@@ -23,23 +23,26 @@ TOGETHER = ("mscale", "mscale_all_dim")  # engines take one alone, transformers 
 OUTSIDE = ("mrope_section", "mrope_interleaved", "partial_rotary_factor")  # no part of a rule
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
 # What vLLM 0.33.0 and SGLang 0.5.23 make of it: `rotary_embedding`, class DynamicNTK….
-FIXED = "vLLM reads `dynamic` as one fixed base, so there is no such line for it, nor for SGLang."
+FIXED = "vLLM and SGLang get no line: vLLM reads `dynamic` as one fixed base."
 NESTED = (
     "SGLang merges an override of a part, such as text_config, in 0.5.23, and replaced the part "
     "before: write the config.json instead."
 )
 READ_BACK = (
-    "Each line of a config was read back by posenc's own reader, after posenc's tables of what the "
-    "class in transformers, {} read of it: a rotation that differs is left out."
+    "posenc read each config line back with its own reader and its tables of what the class in "
+    "transformers, {} read. A line that would give another rotation is left out."
 )
-DRAFT = "A draft model (speculative decoding) has a config of its own: it needs the same rule."
-LAYERS = "llama.cpp's options do not reach layers with and without a window alike: no line for it."
+DRAFT = "A draft model (speculative decoding) has its own config, which needs the same rule."
+LAYERS = (
+    "llama.cpp gets no line: its options cannot tell layers with a window from layers without one."
+)
 TENSOR = (
     "llama.cpp reads Llama 3's factors from a tensor of the GGUF file, which its converter writes."
 )
 CAP = (
-    "llama-server holds a slot to the trained length, but for YaRN in builds from 2026-08-30 on "
-    "(ggml-org/llama.cpp#28030): --override-kv lifts it; ARCH is general.architecture of the file."
+    "llama-server limits a slot to the trained length, except for YaRN in builds from 2026-08-30 "
+    "on (ggml-org/llama.cpp#28030). --override-kv lifts the limit; ARCH is general.architecture of "
+    "the GGUF file."
 )
 
 

@@ -30,12 +30,12 @@ SHARED = (
 )
 UNKNOWN = (
     "Quality is not predicted: no config says what the weights learned. Measure it on texts of "
-    "both lengths, the loss at each position and a task that needs the far text."
+    "both lengths: the loss at each position, and a task that needs distant text."
 )
 ORDER = (
-    "This order is arithmetic. A registered study of small models contradicted the claims that it "
-    "ranks rules by their loss and that its first rule reads long texts better than every other: "
-    "docs/extend.md has the table, --rule takes another."
+    "This order is arithmetic. A registered study of small models contradicted two claims: that "
+    "the order ranks rules by their loss, and that its first rule reads long texts better than "
+    "every other. The table is in docs/extend.md. --rule takes another rule."
 )
 
 
@@ -127,10 +127,11 @@ class Extension(Displayed):
         """Whether frequencies change during generation, and what a KV cache must do there."""
         if self.wanted(rule).growing:
             return (
-                f"Above {self.trained:,} positions every length has frequencies of its own: move "
-                "cached keys at each (posenc.rerotate), or fix one length for the sequence."
+                f"Above {self.trained:,} positions, each length has its own frequencies, so keys "
+                "in a KV cache become wrong as the text grows. Move them with posenc.rerotate, or "
+                "fix one length for the sequence."
             )
-        return "No frequency changes during generation, so cached keys stay as they are."
+        return "No frequency changes during generation, so the keys in a KV cache stay valid."
 
     def lines(self, rule: str | None = None) -> dict[str, str]:
         """What to write or type, by the engine; one that cannot be told is left out."""
@@ -299,8 +300,9 @@ def extend(
         notes += dict.fromkeys(text for layer in rotary for text in _windows(about, layer))
     if any(baseline.own for baseline in baselines):
         notes.append(
-            f"The config's own scaling is taken as trained, up to {start:,} positions. Where it "
-            "was added afterwards, say where training ended: trained."
+            f"The model is taken to be trained with the config's own scaling, up to {start:,} "
+            "positions. If that scaling was added after training, give the trained length: "
+            "trained."
         )
     extension = Extension(
         plan.model,
@@ -334,8 +336,8 @@ def _switching(layers: list[Layer]) -> list[str]:
     specs: list[Any] = [layer.spec for layer in layers]
     sentences = (
         f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
-        "positions: keys cached below do not fit queries above. Fix one length for a sequence, or "
-        "move the keys (posenc.rerotate)."
+        "positions, so keys that were cached below do not fit queries above. Fix one length for a "
+        "sequence, or move the keys with posenc.rerotate."
         for spec in specs
         for rule in spec.scalings
         if rule.lengths is not None

@@ -148,7 +148,7 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
 
     makes = {name: functools.partial(scaled, name) for name in OFFERED[1:]} | {"ntk": with_base}
     rows = [_Maker(name, RULES[name].label, grown, make) for name, make in makes.items()]
-    return [unchanged, *rows, _Maker("base", "larger base, trained further", grown, with_base)]
+    return [unchanged, *rows, _Maker("base", "larger base + training", grown, with_base)]
 
 
 def recommended(
@@ -162,7 +162,7 @@ def recommended(
         )
     unchanged = (layer.option("none") for layer in stretched)
     if not any(option.effect.unseen for option in unchanged if option):
-        met = f"Every pair has met, within {trained:,} positions, all angles that it meets within"
+        met = f"Within {trained:,} positions, every pair reaches all angles that it reaches within"
         return "none", (f"{met} {length:,}.", "A rule would only change what the model learned.")
     ranks = {}
     for name in dict.fromkeys(o.name for layer in stretched for o in layer.options):
@@ -172,12 +172,14 @@ def recommended(
             lost = sum(option.effect.lost for option in options)
             ranks[name] = lost, max(option.effect.change for option in options), options[0].label
     if not ranks:
-        return "", ("No rule that a config can say leaves every pair at angles it has met.",)
+        return "", (
+            "No rule that a config can state keeps every pair at angles that training showed.",
+        )
     best = min(ranks, key=lambda name: ranks[name][:2])
     lost, change, label = ranks[best]
-    step = f"{lost or 'none'} of the fast pairs without its step between neighbours"
-    least = f"within {trained:,} positions: by up to {change:.2g} of the largest"
+    step = f"the step between neighbours changes by over 1 % in {lost or 'none'} of the fast pairs"
+    least = f"scores least within {trained:,} positions, by up to {change:.2g} of the largest score"
     return best, (
-        f"{label} leaves no pair at an angle that training did not show, and {step}.",
-        f"Of such rules, the same at every length, it changes scores least {least}.",
+        f"With {label}, no pair reaches an angle that training did not show, and {step}.",
+        f"Of the rules that do so with the same frequencies at every length, it changes {least}.",
     )

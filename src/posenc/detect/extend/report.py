@@ -2,34 +2,37 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from posenc.detect.extend.extension import Extension
 from posenc.detect.extend.options import LayerExtension, TriedRule
 
-COLUMNS = ("rule", "factor", "unseen", "of a circle", "lost", "attention", "short", "smallest")
+COLUMNS = ("rule", "factor", "unseen", "circle", "lost", "scale", "short", "smallest")
 LEGEND = (
-    "unseen: slow pairs that meet angles which training did not show, and the largest share of its "
-    "circle that one of them meets for the first time. lost: fast pairs whose step between "
-    "neighbours changes by over 1 %. attention: the factor on cosines and sines. short: the "
-    "largest change of a score within the trained length, over the largest score, where each pair "
-    "carries the same share. smallest: the factor from which no pair meets an unseen angle."
+    "unseen    slow pairs that reach angles which training did not show",
+    "circle    the largest share of its circle that one of them reaches for the first time",
+    "lost      fast pairs whose step between neighbours changes by over 1 %",
+    "scale     the attention factor: it multiplies cosines and sines",
+    "short     the largest change of a score within the trained length, over the largest score",
+    "smallest  the smallest factor from which no pair reaches an unseen angle",
+    "short assumes that each pair carries the same share of a score.",
 )
 
 
-def lines(extension: Extension) -> Iterator[str]:
-    """The report, a line at a time."""
+def lines(extension: Extension, width: int = 1000) -> Iterator[str]:
+    """The report, a line at a time, with the columns of its table that fit."""
     rule = extension.asked
     yield (
         f"{extension.model or 'a model without a name'}: trained on {extension.trained:,} "
         f"positions, asked for {extension.length:,}, {_number(extension.factor)} times as many"
     )
     for layer in extension.layers:
-        yield from ("", *_layer(layer, extension.length))
-    yield from ("", LEGEND, "")
+        yield from ("", *_layer(layer, extension.length, width))
+    yield from ("", *LEGEND, "")
     chosen = extension.rule if rule is None else rule
     label = _label(extension, chosen) if chosen or rule is not None else "no rule"
-    yield f"{'first by this order' if rule is None else 'asked for'}: {label}"
+    yield f"{'first rule in this order' if rule is None else 'asked for'}: {label}"
     for sentence in extension.reasons if rule is None else extension.reasons[-1:]:
         yield f"  {sentence}"
     if chosen:
@@ -50,28 +53,35 @@ def _label(extension: Extension, rule: str) -> str:
     return f"{option.label}, {words}"
 
 
-def _layer(layer: LayerExtension, length: int) -> Iterator[str]:
+def _layer(layer: LayerExtension, length: int, width: int) -> Iterator[str]:
     baseline, pairs = layer.baseline, layer.baseline.steps.size
     yield (
-        f"{layer.name}: {pairs} pairs; within {baseline.trained:,} positions "
-        f"{int(baseline.slow.sum())} finish no turn, {int(baseline.fast.sum())} finish 32 or more"
+        f"{layer.name}: {pairs} pairs. Within {baseline.trained:,} positions, "
+        f"{int(baseline.slow.sum())} slow pairs complete no turn and {int(baseline.fast.sum())} "
+        "fast pairs complete 32 or more."
     )
     if layer.window:
-        yield f"  a window: distances stay within it at {length:,} positions, nothing to write"
+        yield (
+            f"  These layers have a window. Distances stay within it at {length:,} positions, so "
+            "there is nothing to write."
+        )
         return
     rows = [COLUMNS, *(_row(option) for option in layer.options)]
     widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    shown = sum(total <= width for total in itertools.accumulate(n + 2 for n in widths))
     for row in rows:
-        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        cells = (
+            cell.rjust(width) for cell, width in zip(row[1:shown], widths[1:shown], strict=True)
+        )
         yield "  ".join(["", row[0].ljust(widths[0]), *cells])
     none = layer.option("none")
     worst = min(layer.options, key=lambda option: option.effect.resolved)
     if none is not None:
         fewer = worst.effect.resolved < none.effect.resolved
         yield (
-            f"  keys in bfloat16: {none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or "
-            f"more a position{f' ({worst.label}: {worst.effect.resolved})' if fewer else ''}; "
-            "smaller steps are within its last place"
+            f"  Keys in bfloat16: {none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or "
+            f"more at each position{f' ({worst.label}: {worst.effect.resolved})' if fewer else ''}."
+            " A smaller step is within the last place of bfloat16."
         )
     for name, why in layer.left_out.items():
         yield f"  {name} is left out: {why}"

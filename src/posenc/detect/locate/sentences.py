@@ -21,7 +21,8 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
     low, high = result.within
     best, stated = result.best, result.as_stated
     if best is None:
-        yield f"No position from {low} to {high} has such values, under any convention tried."
+        span = f"from {_place(low)} to {_place(high)}"
+        yield f"No position {span} has such values, under any convention that was tried."
         yield _none_as_stated(values, result)
         return
     reach = max(abs(int(low)), abs(int(high)))
@@ -29,9 +30,9 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
     yield f"Position {_place(best.positions[0])}{_if(best)}."
     yield from _worked(result, best, by_words[best.convention], values)
     if stated is None:
-        yield "As stated: no position of the range."
+        yield "With the formula as stated: no position of the range."
     elif stated is not best:
-        yield f"As stated: position {_place(stated.positions[0])}."
+        yield f"With the formula as stated: position {_place(stated.positions[0])}."
         yield from _worked(result, stated, by_words[()], values)
         yield _at_the_same_place(result, best, stated, values)
     yield from _explained(best)
@@ -69,8 +70,8 @@ def _worked(
     upto = up_to(position, *map(int, result.within))
     tried = max(1, round(fit.chance / (upto * reading.density)))
     yield (
-        f"  {_chance(fit)}: {upto:,.0f} position{'s' if upto > 1 else ''} up to it, of which "
-        f"{reading.density:.3g} fit; {_conventions(tried)} tried"
+        f"  {_chance(fit)}: {upto:,.0f} position{'s' if upto > 1 else ''} up to it, of which a "
+        f"share of {reading.density:.3g} fits; {_conventions(tried)} tried"
     )
 
 
@@ -115,16 +116,16 @@ def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> 
     """How many positions fit, and what would leave one."""
     low, high = result.within
     if len(best.positions) == 1 and best.listed == "all":
-        yield f"No other position from {low} to {high} fits under that convention."
+        yield f"No other position from {_place(low)} to {_place(high)} fits under that convention."
         return
-    count = f"{len(best.positions)}" if best.listed == "all" else f"about {best.expected:,.0f}"
+    count = f"{len(best.positions):,}" if best.listed == "all" else f"About {best.expected:,.0f}"
     listed = ", ".join(map(_place, best.positions[1:4]))
-    yield f"In all {count} positions from {low} to {high} fit it; after the first come {listed}."
+    yield f"{count} positions from {_place(low)} to {_place(high)} fit; the next are {listed}."
     places = [v.places for v in values.values() if v.places is not None]
     table: Any = result.stated
     if len(values) == 1 and places and len(table.axes) == 1:
         digits = places[0] + math.ceil(math.log10(max(best.expected, 2.0)) + 1)
-        yield f"One would be left with {digits} digits, or with another dimension's value."
+        yield f"{digits} digits, or the value of another dimension, would leave one."
     else:
         yield "More digits, or values at more dimensions, would leave one."
 
@@ -163,7 +164,7 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     yield f"  {_chance(best)}"
     yield from _explained(best)
     if best.convention and result.as_stated is None:
-        yield "As stated it is no row."
+        yield "With the formula as stated, no row fits."
     turned = getattr(best.spec, "kind", "") == "rotary"
     if turned and isinstance(best.positions[0], int) and best.positions[0] < 0:
         yield f"  If pairs turn the other way, it is position {-best.positions[0]}."
@@ -189,18 +190,18 @@ def _if(fit: Fit) -> str:
 
 def _chance(fit: Fit) -> str:
     if fit.bits > 50:
-        return f"by chance once in 10**{math.floor(fit.bits * math.log10(2))}"
+        return f"chance alone gives such a match once in 10**{math.floor(fit.bits * math.log10(2))}"
     if fit.bits > 1:
-        return f"by chance once in {2.0**fit.bits:,.0f}"
+        return f"chance alone gives such a match once in {2.0**fit.bits:,.0f}"
     if fit.bits > -3:
-        return f"expected {fit.chance:.2g} times by chance, which is too little to tell"
-    return f"expected {fit.chance:,.0f} times by chance"
+        return f"chance alone gives {fit.chance:.2g} such matches, so this is too little to tell"
+    return f"chance alone gives {fit.chance:,.0f} such matches"
 
 
 def _place(position: Any) -> str:
     if isinstance(position, tuple):
         return "(" + ", ".join("?" if p is None else _place(p) for p in position) + ")"
-    return f"{position:.9g}" if isinstance(position, float) else str(position)
+    return f"{position:,.9g}" if isinstance(position, float) else f"{position:,}"
 
 
 def _conventions(count: int) -> str:

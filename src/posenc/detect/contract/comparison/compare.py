@@ -110,12 +110,12 @@ def _two_parts(label: str, a: Part, b: Part) -> Iterator[Row]:
         if name in ("temperature", "scale") or (mine is not None and theirs is not None):
             yield _differ(label, name, words(mine), words(theirs))
         else:
-            yield "not_compared", f"{label}: {name}, which one side states alone"
+            yield "not_compared", f"{label}: {name}, which only one side states"
     yield "compared", f"{label}: {looked_at(a.spec)}"
     if a.length != b.length and None not in (a.length, b.length):
         yield (
             "not_compared",
-            f"{label}: declared for {a.length} and {b.length} positions, which changes no angle",
+            f"{label}: the declared lengths, {a.length:,} and {b.length:,}, which change no angle",
         )
 
 

@@ -148,7 +148,7 @@ class Comparison(Displayed):
         count, left = len(self.compared), len(self.not_compared)
         if not count:
             return self.verdict
-        return f"{self.verdict} in {count} compared" + (f", {left} not compared" if left else "")
+        return f"{self.verdict}: {count} compared" + (f", {left} not compared" if left else "")
 
     def markdown(self) -> str:
         """For an issue."""

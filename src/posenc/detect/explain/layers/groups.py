@@ -287,4 +287,4 @@ def has_window(entry: Layer) -> bool:
 
 def window_words(size: int | None) -> str:
     """What layers see, in words."""
-    return "the whole sequence" if size is None else f"keys less than {size} positions away"
+    return "the whole sequence" if size is None else f"keys less than {size:,} positions away"
