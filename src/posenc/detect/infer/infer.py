@@ -320,6 +320,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         reach=replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max())),
         channels=fit.channels,
         departures=fit.departed,
+        alternatives=fit.rivals,
         notes=fit.notes,
     )
 
