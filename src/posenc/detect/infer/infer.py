@@ -30,6 +30,7 @@ from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
 from posenc.encodings.rotary.xpos import XPos
 from posenc.functional import rotate
+from posenc.scaling.multipliers import Multipliers
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20
@@ -303,6 +304,10 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         fit = rotations_of(turns, axes, base, unit)[0]
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
+    listed = any(isinstance(rule, Multipliers) for rule in getattr(fit.spec, "scaling", ()))
+    if listed and turns.rounding > FLOAT32:
+        todo = "record it in float32, or at more positions"
+        return Inferred(None, notes=(f"numbers of few digits follow no rule known here: {todo}.",))
     indices = coordinates[:, 0] if len(axes) == 1 else coordinates
     if unit == 1 and (indices == np.rint(indices)).all():
         indices = indices.astype(np.int64)
