@@ -492,6 +492,35 @@ def test_recordings_in_half_precision(
     assert ("or, as well" in text) == bool(found.alternatives)
 
 
+def test_what_is_not_understood_says_what_to_hand_over() -> None:
+    """The pair of XPOS about the middle of a sequence, tables beside a scale, timesteps."""
+    spec = posenc.XPos(64, pairing="interleaved")
+
+    def centred(q: Any, k: Any) -> tuple[Any, Any]:
+        own = spec.replace(centre=q.shape[-2] // 2)
+        return posenc.rotate(own, q), posenc.rotate(own, k, role="key")
+
+    found = posenc.infer_spec(centred, dim=64)
+    assert isinstance(found.spec, posenc.XPos)
+    assert not found.matches
+    assert "its centre follows the length of a sequence (189 of 378 tokens, 28 of 56)" in str(found)
+
+    def make(q: Any) -> Any:
+        return np.multiply.outer(np.arange(q.shape[-2]), 10_000.0 ** (-np.arange(32) / 32)), 1
+
+    def apply(q: Any, k: Any, freqs: Any, scale: Any) -> Any:
+        angle = freqs[-q.shape[-2] :] * scale.ndim
+        return q * np.cos(np.tile(angle, 2)), k
+
+    def timesteps(hidden_states: Any, scale: float = 1000.0) -> Any:
+        return np.sin(scale * hidden_states[:, None] * 10_000.0 ** (-np.arange(64) / 64))
+
+    with pytest.raises(posenc.CannotAsk, match="apply"):
+        posenc.ask((make, apply))
+    with pytest.raises(posenc.CannotAsk, match=r"lambda positions: f\(positions / 1000\)"):
+        posenc.ask(timesteps)
+
+
 def test_recordings_that_say_too_little() -> None:
     x = np.random.default_rng(1).normal(size=(3, 16))
     found = posenc.infer_spec((x, posenc.rotate(RoPE(16, pairing="half"), x), np.arange(3)))

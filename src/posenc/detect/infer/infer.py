@@ -190,6 +190,7 @@ def _of_rotation(
         replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
         allowed=expected.allowed if rotary else None,
     )  # fmt: skip
+    centred = isinstance(fit.spec, XPos) and choice.call and _other_centre(subject, axes, fit.spec)
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -199,9 +200,24 @@ def _of_rotation(
         probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
-        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary)),
+        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary), *filter(None, [centred])),
         call=choice.call,
     )
+
+
+def _other_centre(subject: Subject, axes: tuple[str, ...], spec: XPos) -> str:
+    """What is said where shorter sequences have the same encoding about another centre."""
+    places = np.array([p for p in LADDER if p <= SHORT])
+    try:
+        turns = from_matrices(_matrices(subject, places), places[:, None].astype(np.float64))
+        short = rotations_of(turns, axes, None, 1.0)[0].spec
+    except (NotARotationError, CannotAsk):
+        return ""
+    if short == spec or short.replace(centre=spec.centre) != spec:
+        return ""
+    lengths = f"{spec.centre} of {LADDER[-1] + 1} tokens, {short.centre} of {places[-1] + 1}"
+    todo = "hand over a function of positions to compare the turned"
+    return f"its centre follows the length of a sequence ({lengths}), which no score shows: {todo}"
 
 
 def _turns(subject: Subject, axes: int, unit: float) -> Turns:

@@ -109,7 +109,9 @@ class Bench:
         first = self.wrong[0] if self.wrong else calls[0]
         self.look(calls[0]._replace(kind="the first call again"))
         if first is not calls[0] and self.wrong[-1].kind == "the first call again":
-            self.agreed = f"it agreed before a call of {first.length:,} tokens"
+            pair = self.after_another(first)
+            earlier = first.length if pair.earlier is None else pair.earlier.length
+            self.agreed = f"it agreed before calls of {earlier:,} and {first.length:,} tokens"
         self._at_first()
         wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
         call_ = smallest(self, wrong[0]) if wrong else None
