@@ -513,9 +513,10 @@ def test_what_is_not_understood_says_what_to_hand_over() -> None:
         return q * np.cos(np.tile(angle, 2)), k
 
     def timesteps(hidden_states: Any, scale: float = 1000.0) -> Any:
-        return np.sin(scale * hidden_states[:, None] * 10_000.0 ** (-np.arange(64) / 64))
+        angle = scale * hidden_states[:, None] * 10_000.0 ** (-np.arange(32) / 31)
+        return np.concatenate([np.sin(angle), np.cos(angle)], -1).astype(hidden_states.dtype)
 
-    with pytest.raises(posenc.CannotAsk, match="apply"):
+    with pytest.raises(posenc.CannotAsk, match="such as lambda q, k: apply"):
         posenc.ask((make, apply))
     with pytest.raises(posenc.CannotAsk, match=r"lambda positions: f\(positions / 1000\)"):
         posenc.ask(timesteps)
