@@ -141,12 +141,13 @@ def test_a_right_function_agrees_and_the_reach_says_what_was_asked() -> None:
 
 def test_what_is_expected_is_not_refused_by_the_function() -> None:
     """A spec that has no such position is named; an error of what is expected comes out."""
-    learned = posenc.ask(lambda positions: np.zeros((len(positions), 8)) + positions[:, None])
+    sines = posenc.Sinusoidal(8)
+    learned = posenc.ask(lambda positions: posenc.table(sines, positions), dim=8)
 
     def short(positions: Any) -> Any:
         if positions.max() >= 40:
             raise posenc.ArgumentError("40 positions")
-        return np.zeros((*positions.shape, 8)) + positions[..., None]
+        return posenc.table(sines, positions, dtype="float64")
 
     reach = learned.survey(short, end=5000).reach
     assert any("what is expected refuses it: ArgumentError: 40" in why for why in reach.refused)

@@ -190,7 +190,8 @@ def _of_rotation(
         replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
         allowed=expected.allowed if rotary else None,
     )  # fmt: skip
-    centred = isinstance(fit.spec, XPos) and choice.call and _other_centre(subject, axes, fit.spec)
+    moved = isinstance(fit.spec, XPos) and choice.call is not None
+    centred = _other_centre(subject, axes, fit.spec) if moved else ""
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -200,7 +201,7 @@ def _of_rotation(
         probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
-        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary), *filter(None, [centred])),
+        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary), *(centred,) * bool(centred)),
         call=choice.call,
     )
 

@@ -56,6 +56,7 @@ class Bench:
     def __init__(
         self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator
     ) -> None:
+        self.began = time.monotonic()
         self.subject, self.expected, self.rng = subject, expected, rng
         self.tally, self.before = Tally(), subject.calls
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
@@ -98,8 +99,7 @@ class Bench:
 
     def held(self, end: int, seconds: float) -> Survey:
         """All calls, or as many as there is time for."""
-        began = time.monotonic()
-        self.until = began + seconds
+        self.until = self.began + seconds
         end = self._end(end + 1)
         self.limit = min(end, self.limit)
         calls = [self._on_axes(call) for call in plan.Schedule(self.subject, self.rng).calls(end)]
@@ -116,7 +116,7 @@ class Bench:
         wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
         call_ = smallest(self, wrong[0]) if wrong else None
         reach = replace(
-            self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - began,
+            self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - self.began,
             calls=self.subject.calls - self.before,
         )  # fmt: skip
         return Survey(*self.tally.worst[1:], reach, call_)
