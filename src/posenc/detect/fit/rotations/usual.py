@@ -36,7 +36,7 @@ def usual_rules(
     The simplest kind of rule that fits is believed: none, one number, a ramp.
     """
     room = error + COARSE * np.abs(frequency)
-    found = []
+    fitting = []
     for base, (kind, scaling) in itertools.product(BASES, _scalings()):
         asked = np.prod([rule.attention_factor() for rule in scaling])
         if abs(factor / asked - 1) > close and factor != 1:
@@ -46,10 +46,10 @@ def usual_rules(
         except PosencError:  # a length that the rule does not have
             continue
         if np.abs(off).max() <= FARTHEST and np.mean(off**2) <= SCATTER:
-            found.append((kind, float(np.sum(off**2)), base, scaling))
-    least = min((squares for _, squares, *_ in found), default=0.0)
+            fitting.append((kind, float(np.sum(off**2)), base, scaling))
+    least = min((squares for _, squares, *_ in fitting), default=0.0)
     most = least + RIVALS * max(1.0, least / len(room))
-    near = [each for each in found if each[1] <= most]
+    near = [each for each in fitting if each[1] <= most]
     simplest = min((kind for kind, *_ in near), default=0)
     return [(base, scaling) for kind, _, base, scaling in sorted(near, key=lambda each: each[:2])
             if kind == simplest]  # fmt: skip
