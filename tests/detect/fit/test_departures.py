@@ -128,6 +128,32 @@ def test_a_pair_that_is_off_is_named(case: tuple[int, dict[str, Any], str], pair
     assert np.allclose(best.rungs, plain.rungs, rtol=0.01, atol=0)
 
 
+@pytest.mark.parametrize(
+    ("count", "fields", "odd"),
+    [
+        (64, {}, {2: 1.05, 3: 1.05, 4: 1.05, 5: 1.05}),
+        (32, {}, {5: 1.3, 9: 0.5, 12: 2.0}),
+        (32, {}, {12: 1.01, 13: 1.01, 14: 1.01, 15: 1.01}),
+        (128, {"base": 1e6, "scaling": YaRN(4, original_length=32768)}, {3: 1.01, 11: 0.98}),
+    ],
+)
+def test_pairs_that_are_off_together_are_named(
+    count: int, fields: dict[str, Any], odd: dict[int, float]
+) -> None:
+    f = numbers(count, fields, "float32")
+    plain = explained(f, dtype="float32")[0]
+    f[[*odd]] *= [*odd.values()]
+    f = rounded(f, "float32")
+    best = explained(f, dtype="float32")[0]
+    assert (best.base, best.scaling) == (plain.base, plain.scaling)
+    found = departures(f, best.rungs, dtype="float32")
+    assert found is not None
+    assert {j: round(by, 4) for j, by in found.odd} == odd
+    f[::3] *= 1.01  # a third of them are no few
+    [*rest] = explained(f, dtype="float32")[:1]
+    assert all(fit.scaling != plain.scaling or fit.base != plain.base for fit in rest)
+
+
 def near(f: np.ndarray, kind: str, size: float, rng: np.random.Generator) -> np.ndarray:
     """Frequencies near a rule that follow none."""
     x = np.linspace(0, 1, len(f))
@@ -264,6 +290,9 @@ def test_three_tools_name_one_slope() -> None:
     [difference] = posenc.diff(posenc.ALiBi(12), bias).differences
     assert (difference.field, difference.b) == ("slopes", "slope 3 is 2 % off")
     slopes[4] *= 1.02
+    [finding] = posenc.identify({"slopes": slopes}).findings
+    assert finding.remarks == ("slope 3 is 2 % off", "slope 4 is 2 % off")
+    slopes[5:7] *= 1.02  # a third of them are not few
     assert posenc.identify({"slopes": slopes}).findings[0].verdict == "unknown"
 
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import posenc
 from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, scaling
+from posenc._core.io.files import rounded
 from posenc.detect.subject import plan
 from tests.drawing import drawn
 
@@ -461,6 +462,64 @@ def test_recordings_that_begin_late_and_permuted_ones() -> None:
     found = posenc.infer_spec((x, y, np.arange(1000, 1100)))
     assert found.spec == spec
     assert found.channels is not None
+
+
+YARN = RoPE(128, pairing="half", base=1e6, scaling=scaling.YaRN(4, original_length=32768))
+LONG = RoPE(64, pairing="half", base=5e5, scaling=scaling.Llama3(32, original_length=8192))
+
+
+@pytest.mark.parametrize(
+    ("spec", "dtype", "first", "count", "decided"),
+    [
+        (YARN, "bfloat16", 0, 128, True),
+        (YARN, "float16", 100, 256, True),
+        (SPECS["llama3"], "bfloat16", 1000, 64, True),
+        (RoPE(64, pairing="half", base=850_000), "bfloat16", 0, 128, True),  # solved for
+        (LONG, "bfloat16", 0, 32, False),
+        (YARN.replace(scaling=scaling.YaRN(3, original_length=5000)), "bfloat16", 0, 128, False),
+    ],
+)
+def test_recordings_in_half_precision(
+    spec: Any, dtype: str, first: int, count: int, decided: bool
+) -> None:
+    """The rule is told; or what fits as well, or that nothing does: no guess is a match."""
+    x = rounded(np.random.default_rng(1).normal(size=(8, count, spec.dim)), dtype)
+    y = rounded(posenc.rotate(spec, x, offset=first), dtype)
+    found = posenc.infer_spec((x, y, np.arange(first, first + count)))
+    assert found.matches == decided
+    assert found.spec == spec or spec in found.alternatives or (not decided and not found.spec)
+    text = f"{found} {found.to_dict()}"
+    assert ("or, as well" in text) == bool(found.alternatives)
+
+
+def test_what_is_not_understood_says_what_to_hand_over() -> None:
+    """The pair of XPOS about the middle of a sequence, tables beside a scale, timesteps."""
+    spec = posenc.XPos(64, pairing="interleaved")
+
+    def centred(q: Any, k: Any) -> tuple[Any, Any]:
+        own = spec.replace(centre=q.shape[-2] // 2)
+        return posenc.rotate(own, q), posenc.rotate(own, k, role="key")
+
+    found = posenc.infer_spec(centred, dim=64)
+    assert isinstance(found.spec, posenc.XPos)
+    assert not found.matches
+    assert "its centre follows the length of a sequence (189 of 378 tokens, 28 of 56)" in str(found)
+
+    def make(q: Any) -> Any:
+        return np.multiply.outer(np.arange(q.shape[-2]), 10_000.0 ** (-np.arange(32) / 32)), 1
+
+    def apply(q: Any, k: Any, freqs: Any, scale: Any) -> Any:
+        angle = freqs[-q.shape[-2] :] * scale.ndim
+        return q * np.cos(np.tile(angle, 2)), k
+
+    def timesteps(hidden_states: Any, scale: float = 1000.0) -> Any:
+        angle = scale * hidden_states[:, None] * 10_000.0 ** (-np.arange(32) / 31)
+        return np.concatenate([np.sin(angle), np.cos(angle)], -1).astype(hidden_states.dtype)
+
+    with pytest.raises(posenc.CannotAsk, match="such as lambda q, k: apply"):
+        posenc.ask((make, apply))
+    with pytest.raises(posenc.CannotAsk, match=r"lambda positions: f\(positions / 1000\)"):
+        posenc.ask(timesteps)
 
 
 def test_recordings_that_say_too_little() -> None:

@@ -56,6 +56,29 @@ def _heads(x: Any, p: Any, turn: Any) -> Any:
     return y
 
 
+def _overflows(x: Any, p: Any, turn: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return turn(x, p) * (1 + 0 * (x * x))
+
+
+def _writes(x: Any, p: Any, turn: Any) -> Any:
+    y = turn(x, p.copy())
+    p += 1
+    return y
+
+
+def _remembers(for_ever: int) -> Callable[..., Any]:
+    """One position late after a call of 65 tokens: in the next call, or in all."""
+    late = [0]
+
+    def change(x: Any, p: Any, turn: Any) -> Any:
+        y = turn(x, p + late[0])
+        late[0] = max(int(len(p) == 65), late[0] * for_ever)
+        return y
+
+    return change
+
+
 # A fault, and words of the smallest call that shows it.
 FAULTS: dict[str, tuple[Callable[..., Any], str]] = {
     "a far stretch": (_far, "one token at position 700,001"),
@@ -84,6 +107,11 @@ FAULTS: dict[str, tuple[Callable[..., Any], str]] = {
     ),
     "size": (lambda x, p, turn: turn(x, p) * (1 + 1e-7 * p)[:, None].astype(x.dtype), "position"),
     "large numbers": (lambda x, p, turn: np.clip(turn(x, p), -20, 20), "|x| to 1024"),
+    "float16 that overflows": (_overflows, "float16, |x| to 8192"),
+    "NaN": (lambda x, p, turn: np.where((p == 777)[:, None], np.nan, turn(x, p)), "position 777"),
+    "positions written": (_writes, "one token at position 0, which writes into the positions"),
+    "state for one call": (_remembers(0), "after a call of 65 tokens"),
+    "state for ever": (_remembers(1), "it agreed before calls of 65 and 100 tokens"),
     "offset of the first": (lambda x, p, turn: turn(x, p[0] + np.arange(len(p))), "2 tokens"),
 }  # fmt: skip
 
@@ -109,6 +137,27 @@ def test_a_right_function_agrees_and_the_reach_says_what_was_asked() -> None:
     assert {"float32", "float64", "float16", "bfloat16"} == {*reach.dtypes}
     assert reach.calls == subject.calls - 3
     assert posenc.ask(shapes.numpy_line).survey(ROPE).reach.lines() == reach.lines()
+
+
+def test_what_is_expected_is_not_refused_by_the_function() -> None:
+    """A spec that has no such position is named; an error of what is expected comes out."""
+    sines = posenc.Sinusoidal(8)
+    learned = posenc.ask(lambda positions: posenc.table(sines, positions), dim=8)
+
+    def short(positions: Any) -> Any:
+        if positions.max() >= 40:
+            raise posenc.ArgumentError("40 positions")
+        return posenc.table(sines, positions, dtype="float64")
+
+    reach = learned.survey(short, end=5000).reach
+    assert any("what is expected refuses it: ArgumentError: 40" in why for why in reach.refused)
+    assert reach.position == 39
+
+    def wrong(positions: Any) -> Any:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        learned.survey(wrong, end=5000)
 
 
 def test_time_ends_a_survey_and_the_reach_says_so() -> None:

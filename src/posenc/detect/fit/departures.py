@@ -38,7 +38,7 @@ class Departures(NamedTuple):
 
 def few(count: int) -> int:
     """How many of some numbers may be others, and the rest be a rule nevertheless."""
-    return max(1, min(words.FEW, count // 8))
+    return max(1, min(words.FEW, count // 4))
 
 
 def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = SINGLE) -> np.ndarray:

@@ -12,6 +12,7 @@ every frequency lies within its tolerance.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -135,7 +136,9 @@ def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:
         rest = np.setdiff1d(rest, left)
         if len(left) in SUSPECTS:
             yield np.array(left)
-    yield from np.array_split(np.arange(len(f)), BLOCKS)
+    parts = np.array_split(np.arange(len(f)), BLOCKS)
+    yield from parts
+    yield from map(np.concatenate, itertools.pairwise(parts))  # neighbours may lie across an end
 
 
 def _without(block: np.ndarray, f: np.ndarray, tolerance: np.ndarray) -> tuple[FrequencyFit, ...]:

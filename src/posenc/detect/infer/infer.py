@@ -30,6 +30,7 @@ from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
 from posenc.encodings.rotary.xpos import XPos
 from posenc.functional import rotate
+from posenc.scaling.multipliers import Multipliers
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20
@@ -189,6 +190,8 @@ def _of_rotation(
         replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
         allowed=expected.allowed if rotary else None,
     )  # fmt: skip
+    moved = isinstance(fit.spec, XPos) and choice.call is not None
+    centred = _other_centre(subject, axes, fit.spec) if moved else ""
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -198,9 +201,24 @@ def _of_rotation(
         probes=subject.calls,
         channels=fit.channels,
         departures=fit.departed,
-        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary)),
+        notes=(subject.how, *fit.notes, *UNSEEN * (not rotary), *(centred,) * bool(centred)),
         call=choice.call,
     )
+
+
+def _other_centre(subject: Subject, axes: tuple[str, ...], spec: XPos) -> str:
+    """What is said where shorter sequences have the same encoding about another centre."""
+    places = np.array([p for p in LADDER if p <= SHORT])
+    try:
+        turns = from_matrices(_matrices(subject, places), places[:, None].astype(np.float64))
+        short = rotations_of(turns, axes, None, 1.0)[0].spec
+    except (NotARotationError, CannotAsk):
+        return ""
+    if short == spec or short.replace(centre=spec.centre) != spec:
+        return ""
+    lengths = f"{spec.centre} of {LADDER[-1] + 1} tokens, {short.centre} of {places[-1] + 1}"
+    todo = "hand over a function of positions to compare the turned"
+    return f"its centre follows the length of a sequence ({lengths}), which no score shows: {todo}"
 
 
 def _turns(subject: Subject, axes: int, unit: float) -> Turns:
@@ -303,6 +321,10 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         fit = rotations_of(turns, axes, base, unit)[0]
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
+    listed = any(isinstance(rule, Multipliers) for rule in getattr(fit.spec, "scaling", ()))
+    if listed and turns.rounding > FLOAT32:
+        todo = "record it in float32, or at more positions"
+        return Inferred(None, notes=(f"numbers of few digits follow no rule known here: {todo}.",))
     indices = coordinates[:, 0] if len(axes) == 1 else coordinates
     if unit == 1 and (indices == np.rint(indices)).all():
         indices = indices.astype(np.int64)
@@ -320,6 +342,7 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         reach=replace(tally.reach(), dense=0, largest=float(np.abs(flat_x).max())),
         channels=fit.channels,
         departures=fit.departed,
+        alternatives=fit.rivals,
         notes=fit.notes,
     )
 

@@ -54,6 +54,9 @@ class Inferred(Displayed):
         What keeps the implementation from being the spec, where that can be named: frequencies that
         were rounded, pairs that turn faster or backward, a slope that is off. `difference` and
         `reach` are those of the spec with that taken into account.
+    alternatives : tuple of Spec
+        Other encodings that explain a recording in half precision as well: it decides nothing then,
+        and a longer one, or one in float32, tells them apart.
     notes : tuple of str
         What else was seen, and why there is no spec.
     call : SmallestCall, optional
@@ -77,6 +80,7 @@ class Inferred(Displayed):
     probes: int = 0
     channels: tuple[int, ...] | None = None
     departures: tuple[str, ...] = ()
+    alternatives: tuple[Spec, ...] = ()
     notes: tuple[str, ...] = ()
     call: SmallestCall | None = None
 
@@ -88,6 +92,7 @@ class Inferred(Displayed):
             and self.call is None
             and self.difference <= self.tolerance
             and not self.departures
+            and not self.alternatives
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -102,6 +107,7 @@ class Inferred(Displayed):
             "params": {name: list(np.shape(value)) for name, value in self.params.items()},
             "channels": None if self.channels is None else list(self.channels),
             "departures": list(self.departures),
+            "alternatives": [json.loads(to_json(spec)) for spec in self.alternatives],
             "notes": list(self.notes),
             "smallest_call": None if self.call is None else str(self.call),
         }
@@ -109,6 +115,7 @@ class Inferred(Displayed):
     def __str__(self) -> str:
         first = "No spec says what it does." if self.spec is None else brief(self.spec, _written)
         lines = [first, *(f"  but: {departure}" for departure in self.departures)]
+        lines += [f"  or, as well: {brief(spec, _written)}" for spec in self.alternatives]
         if self.spec is not None:
             close = "within" if self.difference <= self.tolerance else "more than"
             beyond = "beyond that, largest" if self.departures else "largest"

@@ -223,8 +223,14 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     says = f"{search.counter.calls} calls of {name}({slots}) in every form known were no encoding"
     if codes[0].has("cos", "sin", "tables") and codes[0].has("x") and not codes[0].tables:
         todo = "It applies tables: hand over a pair (what makes them, what applies them)."
+    elif codes[0].tables:
+        both = "lambda q, k: apply(q, k, *make(q))"
+        todo = f"Hand over one function that makes tables and applies them, such as {both}."
     elif search.kind is None:
-        todo = "Hand over a function of (x, positions) or (positions); a bias needs kind='bias'."
+        todo = (
+            "Hand over a function of (x, positions) or (positions): of timesteps, one such as "
+            "lambda positions: f(positions / 1000); a bias needs kind='bias'."
+        )
     else:
         takes = {"rotary": "(x, positions)", "bias": "(q_positions, k_positions)"}
         todo = f"Hand over {WORDS[search.kind]} of {takes.get(search.kind, '(positions)')}."

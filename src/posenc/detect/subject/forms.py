@@ -26,6 +26,7 @@ from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape, Role
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
 PLACES = ("bs", "s", "1s", "s1")
+PLACED = ("positions", "q_positions", "k_positions")  # roles
 OFFSETS = ("int", "b", "0")
 # Axes of tables that are handed over, w being their width.
 SHAPES = ("sw", "bsw", "1sw", "s1w", "11sw", "b1sw", "bs1w", "1s1w")
@@ -33,9 +34,10 @@ SHAPES = ("sw", "bsw", "1sw", "s1w", "11sw", "b1sw", "bs1w", "1s1w")
 
 @dataclass
 class CallCounter:
-    """Calls so far."""
+    """Calls so far, and whether one of them changed the positions that it was given."""
 
     calls: int = 0
+    written: bool = False
 
 
 class Raised(CannotAsk):
@@ -252,10 +254,15 @@ def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:
         raise
     except Exception as error:
         raise Raised(f"{type(error).__name__}: {' '.join(str(error).split())[:120]}") from error
+    roles = dict(form.roles)
+    names = (slot.name for slot in form.code.slots if slot.name in roles)
+    values = dict(zip(names, passed, strict=False)) | named
+    counter.written |= any(
+        not np.array_equal(values[n], VALUES[role](form, asked))
+        for n, role in form.roles
+        if role in PLACED and n in values
+    )
     if out is None and form.layout:
-        roles = dict(form.roles)
-        names = (slot.name for slot in form.code.slots if slot.name in roles)
-        values = dict(zip(names, passed, strict=False)) | named
         return tuple(values[n] for n, role in form.roles if role in ("x", "qkv", "key"))
     return out
 

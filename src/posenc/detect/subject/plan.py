@@ -22,6 +22,7 @@ DTYPES = ("float64", "float16", "bfloat16", "float32")
 PLAIN = ("first", "heads", "dtype", "length", "dense", "scattered")  # told by their numbers
 APART = np.array([[2, 5, 5, 1], [0, 1, 2, 3]])  # rows that differ, with a position twice
 HEADS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 33)
+ONE, WIDE = (1.0,), (1.0, 8192.0)  # the second has squares beyond float16, and no sums
 LARGE = (1.0, 1024.0, 2.0**-16, 2.0**20)  # of the rows of a batch
 
 
@@ -40,6 +41,7 @@ class Call(NamedTuple):
     plain: bool = False  # x of ones
     after: str = ""  # the dtype of an equal call before, of an instance that was asked nothing
     groups: int = 1  # heads of queries for each head of keys
+    earlier: Any = None  # another call, made before
 
     @property
     def length(self) -> int:
@@ -107,8 +109,9 @@ class Schedule:
         if self.subject._anew is not None:
             calls.append(Call("half precision first", odd, heads=3, after="bfloat16"))
         return calls + [
-            Call("dtype", rows, heads=heads, dtype=dtype)
-            for rows, heads in ((two, 3), (far, 1), (last, 1)) for dtype in DTYPES
+            Call("dtype", rows, heads=heads, dtype=dtype, sizes=sizes)
+            for rows, heads, sizes in ((two, 3, WIDE), (far, 1, ONE), (last, 1, ONE))
+            for dtype in DTYPES
         ]  # fmt: skip
 
     def _far(self, end: int) -> list[Call]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.subject.code import refuse_if
-from posenc.detect.subject.reach import listed
+from posenc.detect.subject.reach import Reach, listed
 
 MOST = 120  # calls to make a call smaller
 
@@ -98,10 +98,50 @@ class SmallestCall:
         return "\n".join(self._lines) + "\n"
 
 
+@dataclass(frozen=True)
+class Survey:
+    """What an implementation was found to do beside what is expected.
+
+    Parameters
+    ----------
+    difference : float
+        Where it is largest for its tolerance.
+    tolerance : float
+        What arithmetic in the dtype of the call explains there.
+    reach : Reach
+        What was asked.
+    call : SmallestCall or None
+        The smallest call that shows a difference.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> subject = posenc.ask({"inv_freq": posenc.frequencies(posenc.RoPE(8, pairing="half"))})
+    >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).agrees
+    True
+    """
+
+    difference: float
+    tolerance: float
+    reach: Reach
+    call: SmallestCall | None = None
+
+    @property
+    def agrees(self) -> bool:
+        """Whether no difference is more than arithmetic explains, as far as `reach` says."""
+        return self.call is None and self.difference <= self.tolerance
+
+    def __str__(self) -> str:
+        call = [] if self.call is None else [str(self.call)]
+        return "\n".join(call + self.reach.lines())
+
+
 def smallest(bench: Any, call: Any) -> SmallestCall:
     """Leave out of a call what it does not need to fail."""
     drawn, tries = call._replace(kind="smaller"), iter(range(1, MOST))
-    smaller = drawn if bench.fails(drawn) else call._replace(kind="as it was")
+    same = call._replace(kind="as it was")
+    # What is answered well when it is asked again may need the call before it.
+    smaller = next(filter(bench.fails, (drawn, same, bench.after_another(same))), same)
     while smaller is not None:
         call = smaller
         tried = (each for each, _ in zip(_smaller(call, bench.subject), tries, strict=False))
@@ -190,9 +230,12 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         (f"of {-(-call.heads // call.groups)} heads", call.groups > 1),
         (f"after the same in {call.after}", call.after),
         ("not contiguous", call.strided),
+        (f"after a call of {call.earlier.length if call.earlier else 0:,} tokens", call.earlier),
+        (bench.agreed, bench.agreed),
         (f"{call.wide} times as wide", call.wide > 1),
         (f"in another form ({call.form.form.words if call.form else ''})", call.form is not None),
-        ("answered in another shape", not same),
+        ("answered in another shape", out.shape != wanted.shape),
+        ("which writes into the positions that it is given", bench.written),
     )
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
@@ -207,7 +250,12 @@ def _told(bench: Any, call: Any) -> SmallestCall:
 def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
     """The lines of a program; none where the code has no name."""
     home = _imported(subject._target)
-    if home is None or call.form is not None or (not call.plain and call.kind != "smaller"):
+    if (
+        home is None
+        or call.form is not None
+        or call.earlier
+        or (not call.plain and call.kind != "smaller")
+    ):
         return []
     imports, target = home
     place, *entry = (int(i) for i in at)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import bad_argument
+from posenc._core.errors import PosencError, bad_argument
 from posenc._core.io.files import rounded
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import plan
@@ -25,49 +25,11 @@ from posenc.detect.subject.reach import (
     ratio_of,
     rounding_of,
 )
-from posenc.detect.subject.smallest import SmallestCall, smallest
+from posenc.detect.subject.smallest import Survey, smallest
 
 SEED = 20
 ENDS = tuple(2**k for k in range(17, 3, -1))
 ENOUGH = 3  # calls that differ, after which only near positions are asked
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What an implementation was found to do beside what is expected.
-
-    Parameters
-    ----------
-    difference : float
-        Where it is largest for its tolerance.
-    tolerance : float
-        What arithmetic in the dtype of the call explains there.
-    reach : Reach
-        What was asked.
-    call : SmallestCall or None
-        The smallest call that shows a difference.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> subject = posenc.ask({"inv_freq": posenc.frequencies(posenc.RoPE(8, pairing="half"))})
-    >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).agrees
-    True
-    """
-
-    difference: float
-    tolerance: float
-    reach: Reach
-    call: SmallestCall | None = None
-
-    @property
-    def agrees(self) -> bool:
-        """Whether no difference is more than arithmetic explains, as far as `reach` says."""
-        return self.call is None and self.difference <= self.tolerance
-
-    def __str__(self) -> str:
-        call = [] if self.call is None else [str(self.call)]
-        return "\n".join(call + self.reach.lines())
 
 
 def survey(
@@ -94,9 +56,12 @@ class Bench:
     def __init__(
         self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator
     ) -> None:
+        self.began = time.monotonic()
         self.subject, self.expected, self.rng = subject, expected, rng
         self.tally, self.before = Tally(), subject.calls
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
+        self.written = False  # whether the last call changed its positions
+        self.agreed = ""  # when the first call was answered as expected, and then no more
         self.spent = np.zeros(2)  # seconds and tokens of large calls
         self.until = math.inf
         self.limit = plan.DENSE + 2  # positions of a sequence that shorter ones begin
@@ -134,20 +99,24 @@ class Bench:
 
     def held(self, end: int, seconds: float) -> Survey:
         """All calls, or as many as there is time for."""
-        began = time.monotonic()
-        self.until = began + seconds
+        self.until = self.began + seconds
         end = self._end(end + 1)
         self.limit = min(end, self.limit)
         calls = [self._on_axes(call) for call in plan.Schedule(self.subject, self.rng).calls(end)]
         planned = len({c.length for c in calls if c.kind == "length"})
         looks = [self._in_time(call) for call in calls
                  if len(self.wrong) <= ENOUGH or call.kind == "dense"]  # fmt: skip
+        first = self.wrong[0] if self.wrong else calls[0]
         self.look(calls[0]._replace(kind="the first call again"))
+        if first is not calls[0] and self.wrong[-1].kind == "the first call again":
+            pair = self.after_another(first)
+            earlier = first.length if pair.earlier is None else pair.earlier.length
+            self.agreed = f"it agreed before calls of {earlier:,} and {first.length:,} tokens"
         self._at_first()
         wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
         call_ = smallest(self, wrong[0]) if wrong else None
         reach = replace(
-            self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - began,
+            self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - self.began,
             calls=self.subject.calls - self.before,
         )  # fmt: skip
         return Survey(*self.tally.worst[1:], reach, call_)
@@ -175,8 +144,9 @@ class Bench:
         asked, y = first
         wanted = np.asarray(self.expected(rounded(asked.x, asked.dtype), asked.rows))
         call = plan.Call("the first call of all", asked.rows, heads=asked.x.shape[1])
-        off, room = np.abs(y - wanted), self.allowed(call, wanted)
-        if self.tally.add(off, room, asked.rows.ravel(), (1, 3)) > 1:
+        self.written = False
+        off, room = self._apart(call, [y], [wanted])
+        if self.tally.add(off, room, *self._places(call, off)) > 1:
             self.wrong.append(call)
 
     def _on_axes(self, call: plan.Call) -> plan.Call:
@@ -227,9 +197,18 @@ class Bench:
 
     def _answer(self, call: plan.Call) -> Any:
         """What it answers, as a list of arrays."""
-        subject, rows = self.subject, call.rows
+        subject = self.subject
         if call.form is not None or call.after:
             subject = replace(subject, _found=call.form or subject.fresh()._found)
+        if call.earlier is not None:
+            self._answer_of(subject, call.earlier)
+        self.written = subject._counter.written = False
+        out = self._answer_of(subject, call)
+        self.written = subject._counter.written
+        return out
+
+    def _answer_of(self, subject: Any, call: plan.Call) -> Any:
+        rows = call.rows
         if subject.kind == "rotary":
             x = self.x(call)
             if call.after:
@@ -275,27 +254,35 @@ class Bench:
 
     def differences(self, call: plan.Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
-        return self._apart(call, *self._numbers(call))
+        return self._apart(call, self._answer(call), self._wanted(call))
 
-    def _numbers(self, call: plan.Call) -> tuple[list[np.ndarray], list[np.ndarray]]:
-        """What it answers, and what is expected; whatever other people's code raises comes out."""
-        wants = self._wanted(call)
+    def _expected(self, call: plan.Call) -> list[np.ndarray] | None:
+        """What is expected; None, and noted, where a spec has no such call: it is not refused."""
         try:
-            return self._answer(call), wants
+            return self._wanted(call)
+        except PosencError as why:
+            name = f"{call.kind} (what is expected refuses it: {said(why)})"
+            self.refused.setdefault("expected", name)
+            return None
+
+    def _numbers(self, call: plan.Call) -> Any:
+        """What it answers; whatever other people's code raises comes out."""
+        try:
+            return self._answer(call)
         except OtherShape:
             shaped = self.subject.kind in ("rotary", "bias") and any(
                 one.rows.shape[1] > 1 for one in self.asked
             )
             if call.kind == "wider heads" or not shaped:
                 raise  # in no call, or by chance alone, does it answer as asked
-            return [np.zeros(0)], wants
+            return [np.zeros(0)]
 
     def _apart(
         self, call: plan.Call, outs: list[np.ndarray], wants: list[np.ndarray]
     ) -> tuple[np.ndarray, np.ndarray]:
         best: tuple[np.ndarray, np.ndarray] | None = None
         for place, (out, wanted) in enumerate(zip(outs, wants, strict=False)):
-            if out.shape != wanted.shape:
+            if out.shape != wanted.shape or self.written:
                 self.output = place, out, wanted
                 return np.array([[np.inf]]), np.array([[0.0]])
             with np.errstate(invalid="ignore"):
@@ -308,26 +295,33 @@ class Bench:
         assert best is not None  # noqa: S101 - there is an output
         return best
 
+    def after_another(self, call: plan.Call) -> plan.Call:
+        """The call, after the one that came before it in the survey."""
+        place = next((i for i, one in enumerate(self.asked) if one.rows is call.rows), 0)
+        return call._replace(earlier=self.asked[place - 1]) if place else call
+
     def fails(self, call: plan.Call) -> bool:
         """Whether a call differs by more than arithmetic explains; not where it is refused."""
-        if time.monotonic() > self.until:
+        if time.monotonic() > self.until or (wants := self._expected(call)) is None:
             return False
         try:
-            numbers = self._numbers(call)
+            outs = self._numbers(call)
         except Exception:  # noqa: BLE001 - whatever other people's code raises
             return False
-        return ratio_of(*self._apart(call, *numbers)) > 1
+        return ratio_of(*self._apart(call, outs, wants)) > 1
 
     def look(self, call: plan.Call) -> None:
         """Make a call, compare it, and note it; of too many tokens in parts."""
+        if (wants := self._expected(call)) is None:
+            return
         try:
-            numbers = self._numbers(call)
+            outs = self._numbers(call)
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             self._refusal(call, error)
             for rows in self._parts(call):
                 self.look(call._replace(rows=rows))
             return
-        off, room = self._apart(call, *numbers)
+        off, room = self._apart(call, outs, wants)
         if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
             self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
             return

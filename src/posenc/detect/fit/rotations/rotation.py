@@ -33,6 +33,7 @@ from posenc.detect.fit.rotations.rotation_specs import (
     placed,
     tidy,
 )
+from posenc.detect.fit.rotations.usual import usual_rules
 from posenc.detect.fit.tolerances import ROUNDING, seen
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.rope import RoPE
@@ -121,10 +122,18 @@ def rotations_of(
     close = max(1e-5, turns.rounding)
     factor = 1.0 if abs(factor - 1) < close / 5 else factor
     real = unit != 1 or (turns.positions != np.rint(turns.positions)).any()
+    common = {"pairing": pairing, "phase": "real" if real else "exact"}
+    coarse = turns.rounding > FLOAT32 and len(axes) == 1 and not real
+    plain = Arrangement(axes=axes, start=start) if len(axes) == 1 else None
+    if coarse and (specs := _of_models(frequency[0], error, (factor, close), common, plain)):
+        unseen = f"pairs slower than {float(np.median(error)):.2g} rad per position are not told"
+        notes.append(f"read from numbers of few digits, by the rules of models: {unseen}")
+        fit = RotationFit(specs[0], channels=channels, notes=tuple(notes))
+        return [fit._replace(spec=s, rivals=tuple(o for o in specs if o is not s)) for s in specs]
     options = _ropes(
         frequency / unit,
         error / unit,
-        {"pairing": pairing, "phase": "real" if real else "exact"},
+        common,
         axes,
         positions=turns.positions * unit,
         factor=(factor, close),
@@ -136,6 +145,22 @@ def rotations_of(
         option._replace(channels=channels, notes=(*notes, *option.notes))
         for option in itertools.islice(options, MOST_OPTIONS)
     ]
+
+
+def _of_models(
+    frequency: np.ndarray,
+    error: np.ndarray,
+    size: tuple[float, float],
+    common: dict[str, Any],
+    arrangement: Any,
+) -> list[RoPE]:
+    """The encodings with the numbers of models, where there are few digits to solve for others."""
+    rules = usual_rules(frequency, error, *size)[:MOST_OPTIONS]
+    return [
+        RoPE(2 * len(frequency), base=base, scaling=scaling, magnitude=_magnitude(scaling, *size),
+             arrangement=arrangement, **common)
+        for base, scaling in rules
+    ]  # fmt: skip
 
 
 def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:

@@ -115,6 +115,7 @@ class RotationFit(NamedTuple):
     notes: tuple[str, ...] = ()
     departed: tuple[str, ...] = ()  # what keeps the angles from being those of the spec
     exact: Any = None  # the spec that has the angles as they are
+    rivals: tuple[Any, ...] = ()  # specs that explain the same angles as well
 
 
 def tidy(value: float, error: float) -> float:
