@@ -697,7 +697,11 @@ def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
         alone, named = run(name), run(verb, name)
         assert alone.stderr == f"posenc: {name} is there, so this is: posenc {verb}\n"
         assert alone.stdout == named.stdout
-    assert "No such command 'none.json'" in run("none.json", code=2).output
+    for name in ("none.json", "./none", "owner/model-8b"):
+        told = run(name, code=2).output
+        assert f"No such command {name!r}, and no such file or folder is there" in told
+    for word, way in (("nonesuch", ". Known: "), ("lsit", ". Did you mean 'list'?")):
+        assert f"No such command {word!r}{way}" in run(word, code=2).output
 
 
 def test_cite_without_a_reference(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

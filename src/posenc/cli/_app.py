@@ -20,7 +20,7 @@ import posenc
 from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch, printed, suggest
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
-from posenc.cli.options.common import file_there
+from posenc.cli.options.common import file_there, looks_like_a_file
 from posenc.cli.options.flags import command_advice, in_flags, usage_advice
 
 # Name -> (module, with a name in it where that is not `command`; one line for the help), so that
@@ -153,7 +153,10 @@ class App(click.Group):
             click.echo(f"posenc: {printed(name)} is there, so this is: posenc {verb}", err=True)
             args = [verb, *args]
         elif name not in COMMANDS and not name.startswith("-"):
-            ctx.fail(f"No such command {name!r}. {command_advice(name) or suggest(name, COMMANDS)}")
+            text = f"No such command {name!r}"
+            if looks_like_a_file(name):
+                ctx.fail(f"{text}, and no such file or folder is there, seen from {Path.cwd()}.")
+            ctx.fail(f"{text}. {command_advice(name) or suggest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:

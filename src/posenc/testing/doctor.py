@@ -193,7 +193,7 @@ def _mended(about: Facts, one: Contradiction) -> str:
     place, config = one.other.rests_on, f"the config of {about.name}"
     if one.one.name != "frequencies":
         value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
-        own = "" if one.one.name in KINDS else f"{one.one.name} that make "
+        own = {"heads": "heads that make ", "layers": "layers "}.get(one.one.name, "")
         return _missing(about, one) or f"{config}: {own}{value}; or take other weights"
     claims = identify({"inv_freq": np.asarray(one.other.value, np.float32)}).claims
     if not claims:
@@ -239,7 +239,12 @@ def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[R
         yield from (("not_compared", text) for text in (*answer.not_compared, *answer.remarks))
     if not any(answer.compared or answer.rows for answer in answers):
         yield "not_compared", NOTHING
-    card = _laws(about, engine, library) if side.shared else ()
+    card: tuple[Result, ...] = ()
+    try:
+        card = _laws(about, engine, library) if side.shared else ()
+    except PosencError as error:  # where `diff` refuses as well, its sentence stands there
+        asked = any(answer.compared or answer.rows for answer in answers)
+        yield from [("not_compared", f"check: {error}")] if asked else []
     broken = [one for one in card if one.status == "fail" and one.measured is not None]
     for one in (one for one in card if one not in broken):
         yield "compared" if one.status == "pass" else "not_compared", f"check: {one.statement}"
@@ -290,14 +295,11 @@ def _wanted(about: Facts, row: Difference) -> str:
 
 
 def _laws(about: Facts, engine: Any, library: Library | None) -> tuple[Result, ...]:
-    """What the laws of running a model say of code; none where it cannot be asked."""
+    """What the laws of running a model say of code."""
     sizes = next((_sizes(about, e) for e in about.reading if e.spec is not None), {})
-    try:
-        subject = adapt(engine, library=library, **sizes)
-        own = {law.name for law in laws(subject.kind)}
-        return check(subject, laws=[name for name in LAWS if name in own]).results
-    except PosencError:
-        return ()
+    subject = adapt(engine, library=library, **sizes)
+    own = {law.name for law in laws(subject.kind)}
+    return check(subject, laws=[name for name in LAWS if name in own]).results
 
 
 # --- places ---------------------------------------------------------------------------------------

@@ -119,6 +119,16 @@ def test_what_a_config_leaves_open_is_a_fault_of_it() -> None:
     assert diagnosis.not_compared[-2].startswith("the engine: ")
 
 
+def test_it_says_why_a_verb_refused_the_engine() -> None:
+    """With what to hand over, once; nothing of it where no verb refuses."""
+    ports_of = {"check: ": lambda x, positions: x, "attention: ": lambda x, lengths, blocks: 1}
+    for verb, engine in ports_of.items():
+        rows = posenc.doctor(LLAMA, engine).not_compared
+        (told,) = (row for row in rows if "Hand over " in row or "hand over " in row)
+        assert told.startswith(f"{verb}ask: ")
+    assert not any("ask: " in row for row in posenc.doctor(LLAMA, ports.half).not_compared)
+
+
 def test_faults_are_those_of_diff() -> None:
     """The doctor reads nothing itself."""
     case = CASES["slopes of 12 heads"]

@@ -140,6 +140,15 @@ def tabled(*, rounding: Callable[[np.ndarray], np.ndarray] = np.asarray, **how: 
     return {**trained(), **tables}, config_of()
 
 
+def numbered(*layers: int | str, config: int, words: bool = True, **more: Any) -> Any:
+    """A model whose layers have these numbers or names; the config counts some."""
+    own = {n: v for n, v in trained().items() if "layers.0." in n}
+    names = [one if isinstance(one, str) else f"model.layers.{one}" for one in layers]
+    weights = {n.replace("model.layers.0", name): v for name in names for n, v in own.items()}
+    weights |= {"model.embed_tokens.weight": np.ones((7, 128), np.float32)} if words else {}
+    return weights, config_of(num_hidden_layers=config, **more)
+
+
 FORMS = ("cached", "cos_sin_cache", "freqs_cis")
 Case = tuple[Name, tuple[str, ...], Callable[[Path], object]]
 RATE = "by config key rope_theta"
@@ -248,6 +257,25 @@ CONTRADICTORY: dict[str, Case] = {
         f"{part} alone in neighbours": (
             "pairing", ("look half", "look interleaved"), _of(some_turned(part), config_of()))
         for part in ("layers.1.", "k_proj")
+    },
+    **{
+        f"layers, {what}": _wrong(
+            "layers", f"{config} by config key num_hidden_layers, but {said} by", *words,
+            made=numbered(*layers, config=config, **more))
+        for what, layers, config, said, words, more in (
+            ("one renamed", (0, "model.blocks.1"), 2, 1,
+             ("none begins with model.layers.1, but model.blocks.1",), {"words": False}),
+            ("one renamed between others", (0, "model.blocks.1", 2), 3, 2,
+             ("model.layers.1, but",), {}),
+            ("one missing between others", (0, 1, 3), 4, 3, ("model.layers.2.",), {"words": False}),
+            ("one missing, and the config counts without it", (0, 1, 3), 3, 4,
+             ("up to model.layers.3",), {}),
+            ("the last missing", (0, 1), 3, 2, ("none begins with model.layers.2.",), {}),
+            ("more than the config has", (0, 1, 2), 2, 3,
+             ("up to model.layers.2.",), {}),
+            ("more than the config has with one behind", (0, 1, 2, 3), 2, 4, ("model.layers.3",),
+             {"num_nextn_predict_layers": 1}),
+        )
     },
     "a record that the weights contradict": (
         "pairing", ("the record of a conversion", "says interleaved, the weights say half"),

@@ -22,6 +22,7 @@ from tests.detect.facts.folders import (
     bfloat16,
     config_of,
     cosines,
+    numbered,
     opt,
     t5,
     trained,
@@ -145,6 +146,53 @@ def test_heads_of_another_module_or_packed_ones_contradict_nothing(tmp_path: Pat
     for name, more in (("a", beside), ("b", packed)):
         folder = folder_of(tmp_path / name, {**trained(), **more}, config_of())
         assert posenc.facts(folder).contradictions == ()
+
+
+def _foreseeing(weights: dict[str, Any]) -> dict[str, Any]:
+    """The same with a layer that predicts further tokens, in a list of its own."""
+    more = {n.replace("model.layers.0", "mtp.layers.0"): v for n, v in weights.items()}
+    return {**weights, **{n: v for n, v in more.items() if n.startswith("mtp")}}
+
+
+HONEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "all": numbered(0, 1, 2, config=3),
+    "the first, without a table of words": numbered(0, 1, config=32, words=False),
+    "one behind the last": numbered(0, 1, 2, config=2, num_nextn_predict_layers=1),
+    "one behind the last that is left out": numbered(0, 1, config=2, num_nextn_predict_layers=1),
+    "one that is shared": numbered(0, config=12, num_hidden_groups=1),
+    "groups that share": numbered(0, 1, 3, config=4, share_layers=True),
+    "keys that are shared": numbered(0, 1, config=2, num_kv_shared_layers=1),
+    "tied words": numbered(0, 1, config=2, tie_word_embeddings=True),
+    "a config that counts nothing": numbered(0, 1, 3, config=None),
+    "encoder and decoder": numbered(
+        *(f"model.{part}.layers.{n}" for part, last in (("encoder", 4), ("decoder", 2))
+          for n in range(last)), config=2),
+    "further tokens in a list of their own": (
+        _foreseeing(numbered(0, 1, config=2)[0]), numbered(config=2)[1]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_layers_that_are_all_there(tmp_path: Path, name: str) -> None:
+    known = posenc.facts(folder_of(tmp_path, *HONEST[name]))
+    assert known.evidence is not None
+    assert known.contradictions == ()
+
+
+def test_layers_of_a_part_of_a_model(tmp_path: Path) -> None:
+    """One file of several, an adapter, a model in memory, and layers that have no attention."""
+    weights, config = numbered(0, 1, 3, config=5)
+    folder = folder_of(tmp_path / "a", weights, config)
+    (folder / "model.safetensors").rename(shard := folder / "model-00001-of-00002.safetensors")
+    adapter = {n.replace("weight", "lora_B.weight"): v for n, v in weights.items()}
+    kinds = ["full_attention", "conv", "full_attention", "conv"]
+    mixed, own = numbered(0, 2, config=4)
+    own |= {"model_type": "lfm2", "layer_types": kinds}
+    mixed |= {f"model.layers.{n}.conv.in_proj.weight": np.ones((9, 128)) for n in (1, 3)}
+    for source in (
+        shard, folder_of(tmp_path / "b", adapter, config), folder_of(tmp_path / "c", mixed, own),
+    ):  # fmt: skip
+        assert posenc.facts(source).contradictions == ()
 
 
 def test_frequencies_from_before_a_scaling(tmp_path: Path) -> None:

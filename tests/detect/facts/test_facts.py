@@ -67,7 +67,7 @@ ALL: tuple[Name, ...] = ASKED
 DEPENDS: dict[str, tuple[Name, ...]] = {
     "explain": ALL, "golden": ALL, "diff": ALL,
     "extend": ("spec", "frequencies", "length", "window", "heads"),
-    "convert": ("pairing", "heads"), "adopt": ALL,
+    "convert": ("pairing", "heads", "layers"), "adopt": ALL,
 }  # fmt: skip
 
 
@@ -86,8 +86,9 @@ def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
     """Whether a verb depends on a fact; None where it has no question to such a model."""
     turns = any(entry.kind == "rotary" for entry in known.plan)
     recorded = known.contradictions[0].other.source == "stamp" or known.stamp
-    if (verb in ("extend", "convert") and not turns) or (verb == "adopt" and recorded):
-        return None  # a model in memory keeps no record of a conversion
+    forgotten = recorded or name == "layers"  # of a model in memory some may be taken out
+    if (verb in ("extend", "convert") and not turns) or (verb == "adopt" and forgotten):
+        return None  # nor does it keep the record of a conversion
     return name in DEPENDS[verb]
 
 

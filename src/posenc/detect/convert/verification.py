@@ -22,10 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_data
+from posenc._core.errors import DataError, bad_data
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Model, split_name
+from posenc.detect.facts.weights.layers import counted
 from posenc.detect.facts.weights.projections import (
     WORDS,
     AttentionTensors,
@@ -45,7 +46,6 @@ SAY = (
     'Say which they are: `layout=Projections(names={"q": PATTERN, "k": PATTERN})`, or which names '
     "count: `layout=Projections(only=PATTERN)`."
 )
-CORRECT = "If the number is wrong, correct the config."
 
 
 class Probe(NamedTuple):
@@ -253,12 +253,9 @@ def check_whole(
     for attention in own:
         _check_sides(checkpoint, attention, own, model, caller)
         _check_vectors(checkpoint, attention, model, caller)
-    families: dict[str, set[int]] = {}
-    for attention in own:
-        if attention.layer is not None:
-            families.setdefault(split_name(f"{attention.name}.")[0], set()).add(attention.layer)
-    if families:
-        _check_layers(checkpoint, families, own, model, caller)
+    if (wrong := counted(checkpoint, attentions, model)) is not None:
+        raise DataError(f"{caller}: {wrong.text}")
+    _check_layers(checkpoint, own, model, caller)
 
 
 def _check_sides(
@@ -329,52 +326,30 @@ def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
 
 
 def _check_layers(
-    checkpoint: Checkpoint,
-    families: dict[str, set[int]],
-    own: list[AttentionTensors],
-    model: Model,
-    caller: str,
+    checkpoint: Checkpoint, own: list[AttentionTensors], model: Model, caller: str
 ) -> None:
-    everywhere = set().union(*families.values())
-    count, more, last = model.counted, model.more, max(everywhere)
-    if count is not None and last >= count + more:
-        name = next(a.name for a in own if a.layer == last)
-        raise bad_data(
-            caller,
-            f"the {count + more} layers that the config counts",
-            f"layer {last}: {name}",
-            f"{CORRECT} {SAY}",
-        )
+    """Raise where a layer beside those of known names has what looks like queries and keys."""
     shapes = {h.stored.tensor.shape for a in own for h in a.tensors if h.kind == "weight"}
-    for stem, layers in families.items():
-        for layer in range(last + 1 if count is None else count):
-            inside = min(layers) < layer < max(layers)
-            if (
-                layer in layers
-                or (layer in everywhere and not inside)
-                or (count is not None and model.heads(layer) is None)
-            ):
-                continue
-            begin = f"{stem}{layer}"
-            there = [n for n in checkpoint.tensors if re.match(rf"{re.escape(begin)}[./_]", n)]
+    numbers = {a.layer for a in own if a.layer is not None}
+    count = model.counted or max(numbers, default=-1) + 1
+    others = [n for n in range(count) if n not in numbers]
+    if model.counted:
+        others = [n for n in others if model.heads(n) is not None]
+    for stem in sorted({split_name(f"{a.name}.")[0] for a in own if a.layer is not None}):
+        for begin in (f"{stem}{layer}" for layer in others):
             # A layer of another kind, a recurrence for instance, has nothing that looks like heads.
             close = [
                 name
-                for name in unknown_names(checkpoint, model, begin, everywhere, 2)
-                if name in there
+                for name in unknown_names(checkpoint, model, begin, numbers, 2)
+                if re.match(rf"{re.escape(begin)}[./_]", name)
                 and (
                     checkpoint.tensors[name].tensor.shape in shapes
                     or any(word in name.lower() for word in WORDS[2:])
                 )
             ]
-            if close or (count is not None and not there):
-                expected = f"queries and keys of layer {layer}, as in {len(layers)} others"
-                raise bad_data(
-                    caller,
-                    expected,
-                    _shown(checkpoint, close),
-                    SAY if close else f"{CORRECT} {SAY}",
-                )
+            if close:
+                expected = f"queries and keys of layer {begin}, as in {len(numbers)} others"
+                raise bad_data(caller, expected, _shown(checkpoint, close), SAY)
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:

@@ -23,6 +23,7 @@ from posenc.detect.facts.loaded import ENDINGS, opened
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.tables import of_tables, short
 from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
+from posenc.detect.facts.weights.layers import counted
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 from posenc.detect.facts.weights.projections import find
 from posenc.detect.facts.weights.segments import MisfitError
@@ -32,7 +33,7 @@ BASE = 10_000.0  # of a rotation whose angles do not matter
 GROUPS = 16  # of heads, that every tool asks; those that are about weights ask all
 # What numbers at positions depend on.
 ASKED: tuple[Name, ...] = (
-    "spec", "pairing", "frequencies", "rows", "buckets", "window", "length", "heads",
+    "spec", "pairing", "frequencies", "rows", "buckets", "window", "length", "heads", "layers",
 )  # fmt: skip
 HEADERS: tuple[Name, ...] = ("rows", "buckets", "frequencies", "length")
 WEIGHTS = (".safetensors", ".index.json", *ENDINGS)
@@ -135,12 +136,17 @@ class Facts(Displayed):
 
     @functools.cached_property
     def _misfit(self) -> Contradiction | None:
-        """Heads of the config that the shapes of the weights cannot have."""
+        """Heads or layers of the config that the weights cannot have."""
         own, checkpoint = self._projections, self.checkpoint
         if checkpoint is None or own is None:
             return None
         try:
-            find(checkpoint, read_model(checkpoint, self.plan, own, "facts"), "facts")
+            model = read_model(checkpoint, self.plan, own, "facts")
+            attentions = find(checkpoint, model, "facts")
+            # Of a model in memory some layers may be on a disk, or taken out.
+            if checkpoint.whole and not hasattr(self.weights, "named_parameters"):
+                embeds = any(map(arrays.WORDS.search, checkpoint.tensors))
+                return counted(checkpoint, attentions, model, whole=embeds)
         except MisfitError as error:
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor

@@ -21,6 +21,7 @@ are alike in two blocks rather than gradually (`blocks`).
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -137,7 +138,7 @@ def _queries_of_a_key(attention: AttentionTensors) -> int:
 
 def _measure(group: Group) -> Measure:
     alike, queries, keys = _alike(group)
-    wider = [_product(rows, rows) ** 2 for rows in map(_unit, filter(np.any, group.wider))]
+    wider = [_squared(rows) for rows in map(_unit, filter(np.any, group.wider))]
     return Measure(
         _similarity(alike),
         _similarity(queries),
@@ -164,11 +165,11 @@ def _alike(group: Group) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if not (group.q.any() or group.k.any()):
         return (np.zeros((rotated, rotated)),) * 3
     k = _unit(group.k)
-    keys = _product(k, k) ** 2
+    keys = _squared(k)
     queries, between = np.zeros((2, rotated, rotated))
     for head in group.q:
         q = _unit(head)
-        queries += _product(q, q) ** 2
+        queries += _squared(q)
         if q.shape[1] == k.shape[1]:  # latent queries and keys have inputs of their own
             across = _product(q, k)
             between += across**2 + across.T**2
@@ -192,9 +193,15 @@ def _better(alike: np.ndarray, places: np.ndarray) -> float:
     """The fall of M with the distance of places rather than with that of neighbours."""
     if not np.ptp(alike):
         return math.nan
-    both = (np.arange(len(alike)) // 2, places)
+    return _z(_ranks(alike), _nearer(tuple(places)))
+
+
+@functools.lru_cache(16)  # asked of each head of a model
+def _nearer(places: tuple[int, ...]) -> np.ndarray:
+    """The ranks of distances of neighbours, less those of places."""
+    both = (np.arange(len(places)) // 2, np.array(places))
     neighbours, own = (_ranks(np.abs(place[:, None] - place[None, :])) for place in both)
-    return _z(_ranks(alike), neighbours - own)
+    return neighbours - own
 
 
 def _balance(charge: np.ndarray) -> float:
@@ -213,6 +220,16 @@ def _product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     tiles = left.swapaxes(1, 2)[:, None] @ right.transpose(0, 2, 3, 1)[None]
     whole = tiles.sum(2).swapaxes(1, 2)
     return np.asarray(whole.reshape(len(whole) * TILE, -1)[: len(a), : len(b)])
+
+
+def _squared(rows: np.ndarray) -> np.ndarray:
+    """The product of rows with themselves, each of the two equal halves once; squared."""
+    whole = np.empty((len(rows), len(rows)), rows.dtype)
+    for end in range(2 * TILE, len(rows) + 2 * TILE, 2 * TILE):
+        begin = end - 2 * TILE
+        whole[begin:end, :end] = part = _product(rows[begin:end], rows[:end])
+        whole[:end, begin:end] = part.T
+    return whole**2
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:
