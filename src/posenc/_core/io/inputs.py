@@ -302,9 +302,17 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
             caller,
             "a file that exists",
             repr(str(path)[:200]),
-            "A text is taken for JSON if it begins with a brace.",
+            hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
         )
     return _config_of(text_of(path, CONFIG), caller, path.name)
+
+
+def hub_advice(name: str) -> str:
+    """What to do where a file that is not there has the form of a name on a hub of models."""
+    named = re.fullmatch(r"[\w.-]+/[\w.-]+", name) and not re.search(r"\.[a-z]\w*$", name)
+    return (
+        "Nothing is downloaded: fetch the config.json of the model, and name it." if named else ""
+    )
 
 
 def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:

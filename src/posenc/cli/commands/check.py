@@ -15,11 +15,10 @@ from posenc.cli.options.common import (
     WordChoice,
     as_json,
     code_named,
-    is_json,
     library_option,
     runs_code,
-    spec_of,
 )
+from posenc.cli.options.specs import is_spec, spec_of
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
@@ -84,7 +83,7 @@ def _unlike(target: str, why: Exception) -> testing.Card:
 def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any) -> Any:
     """What the command line names, as a subject."""
     named: Any = target
-    if is_json(target):
+    if is_spec(target):
         named = _spec(target, "TARGET")
     elif not target.startswith("peer:"):
         named = code_named(target)

@@ -17,12 +17,11 @@ from posenc.cli.options.common import (
     config_option,
     force_option,
     grouped,
-    is_json,
     refuse,
-    spec_of,
     stored_option,
     with_options,
 )
+from posenc.cli.options.specs import is_spec, spec_of
 from posenc.cli.output.show import print_answer, progress
 
 if TYPE_CHECKING:
@@ -291,7 +290,7 @@ def _spec(text: str, width: int, option: str) -> Any:
         except PosencError as error:
             raise click.UsageError(f"{option}: {error}") from error
     refuse(
-        not is_json(text) and not Path(text).is_file(),
+        not is_spec(text) and not Path(text).is_file(),
         f"{option} {text!r} is no JSON, no preset and no file.",
     )
     return spec_of(text, option)
