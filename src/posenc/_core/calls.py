@@ -26,6 +26,8 @@ CALLS = {
     "infer_spec": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded "
     "arrays.",
     "check": "posenc.check(f, spec=…) tries code, posenc.identify(array) looks at numbers.",
+    "extend": "posenc.extend(config, 131072, rule='yarn') is of a model; a learned table grows by "
+    "posenc.resize(spec, params, length, how='tile').",
     "golden": 'posenc.golden(source).save("golden.json") writes the file.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
     "no arrays.",
@@ -132,8 +134,10 @@ def _unknown(
             text = text.replace("(n)", f"({values[name]})")
         advice.setdefault(text, []).append(name)
     everything = f"It has {', '.join(signature)}." if advice.pop("", None) else ""
-    several = len(strange) > 1
-    parts = [f"For {' and '.join(of)}: {text}" if several else text for text, of in advice.items()]
+    parts = [
+        f"For {' and '.join(of)}: {text}" if len(strange) > 1 else text
+        for text, of in advice.items()
+    ]
     todo = " ".join(filter(None, [*parts, everything, CALLS.get(caller, "")]))
     return KeywordError(
         mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)

@@ -8,10 +8,10 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
-from posenc._core.errors import PosencError, closest
+from posenc._core.errors import KeywordError, PosencError, closest
 from posenc._names import HANDED, HOMES, SPECS, VALUES
 
 WIDTHS = """dim d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim
@@ -59,6 +59,8 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "",
     ),
     ("scale alpha s", ("factor",), ""),
+    ("target target_length new_length", ("to",), ""),
+    ("method strategy", ("rule",), ""),
     ("layout", ("pairing", "seq_dim"), ""),
     ("num_buckets relative_attention_num_buckets", ("buckets",), ""),
     ("relative_attention_max_distance max_dist", ("max_distance",), ""),
@@ -130,6 +132,13 @@ RULES = {
 }
 
 SCALING_NAMES = [name for name, module in VALUES.items() if module.startswith("posenc.scaling.")]
+
+# By modules: what to write in place of the module itself.
+PACKAGES = {
+    "posenc.plot": "spec.plot() draws an encoding, posenc.plot.table(spec) its table",
+    "posenc.presets": "posenc.preset('llama3', 128) is one of posenc.presets.names()",
+    "posenc.explore": "`posenc explore` opens the page, posenc.explore.Widget() is for notebooks",
+}
 
 # Parts of names, as everybody composes them -> what does that here. The first that fits is named.
 NAMES: tuple[tuple[str, str], ...] = (
@@ -258,6 +267,18 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     )
 
 
+class Package(ModuleType):
+    """A module of posenc that says what to write where it is called, indexed or shown."""
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r}: {PACKAGES[self.__name__]}>"
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise KeywordError(f"{self.__name__} is a module. {PACKAGES[self.__name__]}.")
+
+    __getitem__ = __call__
+
+
 def taught(module: str, choices: Collection[str]) -> Callable[[str], NoReturn]:
     """The `__getattr__` of a module, for names that it does not have."""
 
@@ -352,5 +373,4 @@ def scaling_call(words: Mapping[str, Any]) -> str:
         return f"posenc.scaling.{cls(**values)!r}"
     except PosencError:
         needed = [name for name, field in fields.items() if field.default is field.empty]
-        shown = (f"{name}={values.get(name, '…')}" for name in {*needed, *values})
-        return f"posenc.scaling.{rule}({', '.join(sorted(shown))})"
+        return f"posenc.scaling.{rule}(…), with {' and '.join(needed)}"

@@ -12,21 +12,24 @@ checkers read `__init__.pyi`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+from posenc._core.foreign import Package as _Package
+from posenc._core.foreign import name_advice as _name_advice
 from posenc._names import has_part as _has_part
 from posenc.plot.rows import PICTURES as _PICTURES
 
 __all__ = ["Picture", *sorted(_PICTURES)]  # noqa: PLE0604 - the names stand in `rows`
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         if _has_part(__path__, name):
             raise AttributeError(name)  # an import goes on to find it
-        from posenc._core.foreign import name_advice
-
-        todo = name_advice(name, __all__)
+        todo = _name_advice(name, __all__)
         raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
     from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
 

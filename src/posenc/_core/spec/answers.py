@@ -247,25 +247,16 @@ class Absent(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        inside = _path(self.value, self.name)
         own = [name for name in dir(self.value) if not name.startswith("_")]
         near = closest(self.name, own, cutoff=0.75)
         says = f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}."
-        kind = type(self.value).__name__
-        return f"{kind} has no {self.name!r}. {f'Write {inside}.' if inside else says}"
-
-
-def _path(value: Any, name: str, depth: int = 2) -> str:
-    """Where something inside a value has a name: `.layers[0].spec`; nothing where nothing has."""
-    for field, part in getattr(value, "__dict__", {}).items():
-        several = isinstance(part, tuple) and len(part) > 0
-        first, place = (part[0], f".{field}[0]") if several else (part, f".{field}")
-        if isinstance(first, Displayed) and not field.startswith("_"):
-            if hasattr(first, name):
-                return f"{place}.{name}"
-            if depth > 1 and (rest := _path(first, name, depth - 1)):
-                return f"{place}{rest}"
-    return ""
+        parts = ((name, getattr(self.value, name)) for name in getattr(self.value, "__dict__", ()))
+        several = (
+            (f".{name}[0]", part[0]) for name, part in parts if isinstance(part, tuple) and part
+        )
+        inside = next((place for place, part in several if hasattr(part, self.name)), "")
+        says = f"Write {inside}.{self.name}." if inside else says
+        return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 
 
 class Unanswered(NamedTuple):
@@ -279,19 +270,16 @@ class Unanswered(NamedTuple):
         targets, sentence = meanings(self.name)
         field = next((target for target in targets if target in own), "")
         row = next((text for names, text in ATTRIBUTES if re.fullmatch(names, self.name)), "")
-        families = {letters(family): family for family in HANDED["verb"]("presets.names")()}
-        if family := families.get(letters(self.name)):
-            return (
-                f"{self.cls.__name__} has no {self.name!r}. It is posenc.preset({family!r}, dim)."
-            )
-        if row is STRETCH:  # the name of a rule is no field
-            field = ""
+        families = HANDED["verb"]("presets.names")()
+        family = next((each for each in families if letters(each) == letters(self.name)), "")
         near = closest(self.name, shown(self.cls), cutoff=0.75)
-        says = f"It is spec.{field}." if field else f"{_fit(row, self.cls)}." if row else ""
+        says = f"{_fit(row, self.cls)}." if row else ""
+        # The name of a rule is no field.
+        says = f"It is spec.{field}." if field and row is not STRETCH else says
+        says = f"It is posenc.preset({family!r}, dim)." if family else says
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
-        if row is STRETCH and (rule := rule_named(self.name, SCALING_NAMES)):
-            says = says.replace("YaRN", rule)
+        says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
         says = says or sentence or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 

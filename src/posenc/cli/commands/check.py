@@ -16,6 +16,7 @@ from posenc.cli.options.common import (
     as_json,
     code_named,
     library_option,
+    refuse,
     runs_code,
 )
 from posenc.cli.options.specs import is_spec, spec_of
@@ -98,8 +99,7 @@ def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any
 
 def _spec(text: str, caller: str) -> Spec:
     spec = spec_of(text, caller)
-    if not isinstance(spec, Spec):
-        raise click.UsageError(f"{caller}: {type(spec).__name__} is no encoding.")
+    refuse(not isinstance(spec, Spec), f"{caller}: {type(spec).__name__} is no encoding.")
     return spec
 
 
@@ -110,8 +110,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
         arguments = inputs.parse(text, "--args", inputs.PAGE)
     except DataError as error:
         raise click.UsageError(str(error)) from error
-    if not isinstance(arguments, dict):
-        raise click.UsageError('--args is no JSON object, such as {"max_seq_len": 512}.')
+    refuse(
+        not isinstance(arguments, dict), '--args is no JSON object, such as {"max_seq_len": 512}.'
+    )
     return arguments
 
 

@@ -68,8 +68,7 @@ class Pictures(click.Group):
                 args[0], self.commands
             )
             if Path(args[0]).is_file():
-                numbers = Path(args[0]).suffix in ARRAYS
-                way = "table --table" if numbers else "wavelengths --spec"
+                way = "table --table" if Path(args[0]).suffix in ARRAYS else "wavelengths --spec"
                 todo = f"Write posenc plot {way} {args[0]}."
             ctx.fail(f"No such picture {args[0]!r}. {todo}")
         return super().resolve_command(ctx, args)

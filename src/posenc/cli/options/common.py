@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import bad_data, suggest
+from posenc._core.errors import bad_data, refuse_data, suggest
 from posenc._core.io import inputs
 from posenc._core.io.outputs import check_target
 from posenc._core.numeric.counts import counted
@@ -46,14 +46,6 @@ def refuse_value(wrong: object, text: str) -> None:
     """The same of one value, whose option is told elsewhere."""
     if wrong:
         raise click.BadParameter(text)
-
-
-def refuse_data(
-    wrong: object, caller: str, expected: str, received: object, todo: str = ""
-) -> None:
-    """Raise `DataError` where data are not as expected, in the words of `bad_data`."""
-    if wrong:
-        raise bad_data(caller, expected, received, todo)
 
 
 class RenamedOption(click.Option):

@@ -96,10 +96,10 @@ def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int)
         if choice.spec is None:
             choice = dataclasses.replace(choice, dim=width)
     spec = any_spec(choice, width=default)
-    if not isinstance(spec, TableSpec):
-        raise click.UsageError(
-            f"{type(spec).__name__} is no table: this command adds tables to embeddings."
-        )
+    refuse(
+        not isinstance(spec, TableSpec),
+        f"{type(spec).__name__} is no table: this command adds tables to embeddings.",
+    )
     if width is not None and spec.dim != width:
         raise bad_argument("encode", f"data {spec.dim} wide, as the spec", f"{width}")
     return spec

@@ -98,8 +98,8 @@ def encoding_advice(text: str) -> str:
     command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
     if not name:
         return ""
-    named = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
-    return f"{name} is an encoding: write `{command} {named}`."
+    option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
+    return f"{name} is an encoding: write `{command} {option}`."
 
 
 def usage_advice(error: click.UsageError, command: click.Command) -> str:

@@ -54,7 +54,7 @@ def named_spec(text: str, option: str) -> Any:
 def _value(node: ast.AST) -> Any:
     """A class of the registry with plain values; nothing else is called."""
     if not isinstance(node, ast.Call):
-        return ast.literal_eval(node)  # type: ignore[arg-type]
+        return ast.literal_eval(node)
     name = ast.unparse(node.func).rpartition(".")[2]
     fields = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
     return lookup(spelled(name) or name)(*map(_value, node.args), **fields)
@@ -68,6 +68,7 @@ def _of_file(name: str, option: str) -> Any:
     from posenc.detect.facts import explain
 
     specs = list(dict.fromkeys(layer.spec for layer in explain(name).layers if layer.spec))
-    several = ", ".join(map(repr, specs[:4])) or "none"
-    refuse(len(specs) != 1, f"{option}: {name} has not one encoding but {several}: write that.")
+    refuse(
+        len(specs) != 1, f"{option}: {name} has {len(specs)} encodings: write one of {specs[:4]}."
+    )
     return specs[0]

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, bad_argument, mismatch, suggest
 from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer, Reading
@@ -154,7 +155,7 @@ class Extension(Displayed):
         return lines, (SHARED.format(" and ".join(windows)), *remarks)
 
     def config(self, rule: str | None = None) -> dict[str, Any]:
-        """A copy of the config with the rule, of transformers 5, or of 4 where 5 cannot say it."""
+        """A copy of the config with the rule, in its own dialect, or the other that can say it."""
         if self.source is None:
             raise bad_argument(
                 "extend",
@@ -162,7 +163,10 @@ class Extension(Displayed):
                 "none",
                 "Give a config.json; lines() has the options of llama.cpp.",
             )
-        for everywhere, dialect in itertools.product((False, True), ("hf5", "hf4")):
+        parts = [part for part in (self.source, *self.source.values()) if isinstance(part, Mapping)]
+        newer = any("rope_parameters" in part for part in parts)
+        dialects = ("hf5", "hf4") if newer else ("hf4", "hf5")
+        for everywhere, dialect in itertools.product((False, True), dialects):
             written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
             if written is not None:
                 return written.config
@@ -207,14 +211,14 @@ class Extension(Displayed):
         }
 
 
+@checked_call
 def extend(
     source: Any,
     to: int | str | None = None,
-    *older: Any,
+    *,
     factor: float | None = None,
     trained: int | str | None = None,
     rule: str | None = None,
-    **unknown: Any,
 ) -> Extension:
     """Plan a longer context for a model.
 
@@ -270,7 +274,9 @@ def extend(
     >>> unchanged.unseen, round(unchanged.arc, 2)
     (29, 0.93)
     """
-    _check_source(source, older, unknown)
+    if isinstance(source, Spec):
+        todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
+        raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
     wanted, last = counted(to), counted(trained)
     check_numbers(wanted, factor, last)
     last = None if last is None else int(last)
@@ -317,16 +323,6 @@ def extend(
     if rule is not None:
         extension.wanted()  # an unknown rule is told at once
     return extension
-
-
-def _check_source(source: Any, older: tuple[Any, ...], unknown: Mapping[str, Any]) -> None:
-    """Raise for a spec, whose table grows by another verb, and for arguments that are none."""
-    if isinstance(source, Spec):
-        todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
-        raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
-    if names := [*unknown, *map(str, older)]:
-        todo = suggest(names[0], ["to", "factor", "trained", "rule"])
-        raise TypeError(f"posenc.extend has no argument {names[0][:60]!r}. {todo}")
 
 
 def _switching(layers: list[Layer]) -> list[str]:
