@@ -103,8 +103,9 @@ def check_call(
             if any("int" in str(getattr(array, "dtype", "")) for array in args):
                 todo = "Give one array by place, and positions by name: positions=…"
         if kind_of(caller) == "table" and isinstance(extra, int) and "length" not in signature:
-            table = f"posenc.{caller}({args[0]}).table({extra})"
-            todo += f" There is no longest sequence: {table} has the first {extra} rows."
+            todo += (
+                f" No sequence is the longest: {caller}({args[0]}).table({extra}) has {extra} rows."
+            )
         todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))
     missing = [p.name for p in signature.values() if p.default is p.empty and p.name not in present]

@@ -16,7 +16,6 @@ import sys
 from typing import Any
 
 from posenc._core.foreign import Package as _Package
-from posenc._core.foreign import name_advice as _name_advice
 from posenc._names import has_part as _has_part
 from posenc.plot.rows import PICTURES as _PICTURES
 
@@ -29,7 +28,9 @@ def __getattr__(name: str) -> Any:
     if name not in __all__:
         if _has_part(__path__, name):
             raise AttributeError(name)  # an import goes on to find it
-        todo = _name_advice(name, __all__)
+        from posenc._core.foreign import name_advice
+
+        todo = name_advice(name, __all__)
         raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
     from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
 
