@@ -235,16 +235,12 @@ def extend(
         What `posenc.from_hf` reads, a GGUF file, or a plan that was read.
     to : int or str, optional
         The new length, in positions; `"128k"` is 131,072.
-    *older
-        What a learned table was extended with; see `posenc.resize`.
     factor : float, optional
         The new length over the trained one, in place of `to`.
     trained : int or str, optional
         The trained length, where the config states none or another.
     rule : str, optional
         A rule to write in place of the first.
-    **unknown
-        No other is taken: what is written here gets a sentence with the right call.
 
     Returns
     -------
