@@ -150,5 +150,5 @@ def test_extend_teaches_who_hands_it_a_table(call: tuple[Any, ...]) -> None:
     learned = posenc.Learned(4, length=8)
     with pytest.raises(posenc.ArgumentError, match=r"posenc\.resize\(spec, params, length"):
         posenc.extend(learned, typing.cast("Any", posenc.init(learned)), *call)
-    with pytest.raises(TypeError, match="no argument 'factors'. Did you mean 'factor'"):
+    with pytest.raises(TypeError, match="got factors=. Did you mean 'factor'"):
         posenc.extend(LLAMA, factors=2)

@@ -108,6 +108,31 @@ def test_a_spec_is_still_a_value(name: str) -> None:
 
 
 @every
+def test_an_operator_and_a_class_teach_and_a_name_that_is_there_stays(name: str) -> None:
+    spec, rows = one(name), np.ones((2, 3))
+    for use in (lambda: rows + spec, lambda: spec * rows, lambda: 2 * spec, lambda: spec @ rows):
+        with pytest.raises(posenc.KeywordError, match=r"to calculate with: spec\.|posenc\.table"):
+            use()
+    assert (rows == spec) is False  # as for every other object that is no array
+    assert type(spec).kind == spec.kind
+    assert isinstance(spec, type(spec))
+    with pytest.raises(AttributeError, match=f"^{name} has no 'from_pretrained'"):
+        type(spec).from_pretrained  # noqa: B018
+    assert not hasattr(type(spec), "__wrapped__")
+
+
+def test_a_finding_says_where_a_name_is_and_its_own_errors_stay() -> None:
+    reading = posenc.explain({"model_type": "llama", "head_dim": 64, "rope_theta": 1e4})
+    assert not hasattr(reading, "spec")
+    assert not hasattr(reading, "_spec")
+    assert copy.deepcopy(reading) == pickle.loads(pickle.dumps(reading)) == reading
+    with pytest.raises(AttributeError, match=r"Write \.layers\[0\]\.spec\."):
+        reading.spec  # noqa: B018
+    with pytest.raises(AttributeError, match="Linear has no 'zz'. It has .*factor"):
+        posenc.scaling.Linear(2.0).zz  # noqa: B018
+
+
+@every
 def test_verbs_that_ask_what_is_callable_take_no_spec_for_a_function(name: str) -> None:
     spec = one(name)
     for verb in (posenc.ask, posenc.infer_spec):

@@ -21,6 +21,7 @@ import pytest
 
 import posenc
 from posenc._core.arrays.array import numpy_rules
+from posenc._core.calls import checked_call
 from posenc._names import OTHERS, SPECS, VALUES
 
 GUESSES = [
@@ -101,8 +102,8 @@ def test_a_guess_works_or_names_the_right_thing(
     assert not verdict(call, answer, tmp_path, monkeypatch)
 
 
-def test_there_are_261_guesses_and_few_gaps() -> None:
-    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 261
+def test_there_are_308_guesses_and_few_gaps() -> None:
+    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 308
     assert sum(len(row) > 3 for row in GUESSES) <= 20
 
 
@@ -155,6 +156,17 @@ def test_errors_inside_a_verb_stay_what_they_are() -> None:
     assert not isinstance(error.value, posenc.KeywordError)
     with pytest.raises(posenc.KeywordError, match="^verb: expected x by place"):
         verb(3)
+
+    @checked_call
+    def function(x: Any, **options: Any) -> Any:
+        return len(x, **options)
+
+    assert function([1, 2]) == 2
+    with pytest.raises(TypeError, match="len") as error:  # an option that it takes, and another not
+        function([1], more=2)
+    assert not isinstance(error.value, posenc.KeywordError)
+    with pytest.raises(posenc.KeywordError, match="^function: expected x by place"):
+        function(1, 2)
 
 
 @pytest.mark.costly

@@ -94,6 +94,14 @@ def bad_data(caller: str, expected: str, received: object, todo: str = "") -> Da
     return DataError(mismatch(caller, expected, received, todo))
 
 
+def refuse_data(
+    wrong: object, caller: str, expected: str, received: object, todo: str = ""
+) -> None:
+    """Raise `DataError` where data are not as expected, in the words of `bad_data`."""
+    if wrong:
+        raise bad_data(caller, expected, received, todo)
+
+
 def printed(text: str) -> str:
     """The text with escapes of Python in place of what moves a cursor or cannot be printed."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, NoReturn, TypeVar
+from types import MappingProxyType, ModuleType
+from typing import Any, NoReturn
 
-from posenc._core.errors import KeywordError, closest, mismatch
-from posenc._names import HOMES, VALUES
-
-F = TypeVar("F", bound=Callable[..., Any])
+from posenc._core.errors import KeywordError, PosencError, closest
+from posenc._names import HANDED, HOMES, SPECS, VALUES
 
 WIDTHS = """dim d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim
 embedding_size head_dim head_size hidden_dim hidden_size model_dim n_embd n_embed num_channels
@@ -60,6 +59,9 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "",
     ),
     ("scale alpha s", ("factor",), ""),
+    ("target target_length new_length", ("to",), ""),
+    ("method strategy", ("rule",), ""),
+    ("layout", ("pairing", "seq_dim"), ""),
     ("num_buckets relative_attention_num_buckets", ("buckets",), ""),
     ("relative_attention_max_distance max_dist", ("max_distance",), ""),
     (
@@ -106,6 +108,15 @@ NOTES = {
     "`rope_scaling` of a config",
 }
 
+# By kinds: the calls that stand for a whole encoding.
+WHOLE = {
+    "table": "spec.add(x) adds it to embeddings, and spec.table(n) has its rows",
+    "rotary": "spec.rotate(x) turns queries or keys, and spec.cos_sin(n) has cosines and sines",
+    "bias": "spec.bias(n) has what is added to the scores of n tokens, and spec.bias([t], n) that "
+    "of the query at position t, as with a KV cache",
+    "relative": "spec.relative(q, k, params=…) has what is added to the scores",
+}
+
 # Words for a pairing.
 HALF = "neox gptneox isneoxstyle rotatehalf llama mistral qwen split halves hf huggingface default"
 INTERLEAVED = "gptj interleave rotateeverytwo adjacent meta complex traditional evenodd roformer"
@@ -120,8 +131,29 @@ RULES = {
     "llama": "Llama3",
 }
 
+SCALING_NAMES = [name for name, module in VALUES.items() if module.startswith("posenc.scaling.")]
+
+# By modules: what to write in place of the module itself.
+PACKAGES = {
+    "posenc.plot": "spec.plot() draws an encoding, posenc.plot.table(spec) its table",
+    "posenc.presets": "posenc.preset('llama3', 128) is one of posenc.presets.names()",
+    "posenc.explore": "`posenc explore` opens the page, posenc.explore.Widget() is for notebooks",
+}
+
 # Parts of names, as everybody composes them -> what does that here. The first that fits is named.
 NAMES: tuple[tuple[str, str], ...] = (
+    (
+        r"(rope|rotary).*([23]_?d|axial)|([23]_?d|axial).*(rope|rotary)",
+        'posenc.preset("pixtral", 64), whose positions are posenc.positions.grid((14, 14))',
+    ),
+    (
+        r"(sin|pos|mae|vit).*2_?d|2_?d.*(sin|pos)",
+        'posenc.preset("mae", 768), whose rows are spec.table(posenc.positions.grid((14, 14)))',
+    ),
+    (
+        r"mscale|attention_(factor|scaling)",
+        "posenc.scaling.YaRN(4, original_length=4096).attention_factor()",
+    ),
     (r"yarn", "posenc.scaling.YaRN"),
     (r"dynamic.*ntk|ntk.*dynamic", "posenc.scaling.DynamicNTK"),
     (r"long_?rope|su_?scaled", "posenc.scaling.LongRoPE"),
@@ -130,8 +162,8 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"linear_?scal|position_?interpolation", "posenc.scaling.Linear"),
     (r"rope_(scaling|parameters|init)", "posenc.from_hf, which reads the config of a model"),
     (r"^sin_?cos$", "posenc.cos_sin: the cosine comes first"),
-    (r"rotate_half", 'posenc.rotate with pairing="half"'),
-    (r"rotate_every|rotate_interl", 'posenc.rotate with pairing="interleaved"'),
+    (r"rotate_half", 'posenc.rotate(posenc.RoPE(dim, pairing="half"), x)'),
+    (r"rotate_every|rotate_interl", 'posenc.rotate(posenc.RoPE(dim, pairing="interleaved"), x)'),
     (r"apply_(rope|rotary)", "posenc.rotate(spec, x), or posenc.apply_rotary(x, cos, sin, …)"),
     (r"rotate_quer|rotate_keys", "posenc.rotate"),
     (r"freqs?_cis|cos_?sin|sin_?cos_cache|rope_cache", "posenc.cos_sin"),
@@ -145,10 +177,14 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"interpolat\w*pos|resample|resize|interpolate_", "posenc.resize"),
     (r"sin_?cos|sinus|sine|sin_?pos", "posenc.Sinusoidal, the spec, and posenc.table(spec, n)"),
     (r"learn|absolute|^wpe$|trainable", "posenc.Learned"),
+    (r"bucket", "posenc.T5(heads).bucket(rel), which takes the distances key - query"),
     (r"t5|relative_?position_?bias|relative_attention_bias", "posenc.T5"),
     (r"rel_?pos_?bias|swin|window", "posenc.WindowTable"),
     (r"transformer_?xl", "posenc.TransformerXL"),
-    (r"relative|rel_?pos", "posenc.Shaw, posenc.T5, or another of `posenc list relative`"),
+    (
+        r"relative|rel_?pos",
+        "posenc.Shaw or another of `posenc list relative`, or posenc.T5, a bias",
+    ),
     (
         r"from_(pretrained|config|hugging|file)|auto_?config|load_config|^config",
         "posenc.from_hf, which reads the config of a model",
@@ -162,8 +198,16 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"^(token_?|input_?)?embeddings?$", "posenc.torch.PositionTable, or posenc.add(spec, x)"),
     (r"^no_?(pe|ne)$|^identity$", "no encoding at all: a layer of a plan without a spec"),
     (r"mesh_?grid|^patch_?(positions|grid)", "posenc.positions.grid"),
-    (r"^(load|read|save|dump|loads|dumps)$", "posenc.from_json and posenc.to_json, for specs"),
+    (
+        r"^(load|read|save|dump|loads|dumps)$",
+        "posenc.from_hf for the config of a model, and posenc.from_json and to_json for specs",
+    ),
     (r"^(heatmap|show|plot|draw|figure|imshow)$", "posenc.plot.table, for a heatmap"),
+    (
+        r"^(get|create|build|make|new)(_preset|_spec|_encoding|_rope)?$",
+        'posenc.preset("llama3", 128), or another of `posenc list`',
+    ),
+    (r"^(adopt|adopting|release|attend)$", "posenc.torch.NAME"),
     (r"^(nn|modules?|layers|keras|pytorch)$", "posenc.torch, the modules of PyTorch"),
     (
         r"^(jax|numpy|flax|mlx|np)$",
@@ -192,11 +236,17 @@ def letters(name: object) -> str:
     return re.sub(r"[^a-z0-9]", "", str(name).lower())
 
 
+def kind_of(name: str) -> str:
+    """The kind of an encoding, by the package of its module; nothing for another name."""
+    return SPECS[name].split(".")[2] if name in SPECS else ""
+
+
 def name_advice(name: str, choices: Collection[str]) -> str:
     """What somebody means by a name that a package does not have."""
     by_letters = {letters(choice): choice for choice in choices}
-    if letters(name) in by_letters:
-        return f"Did you mean {by_letters[letters(name)]!r}?"
+    if near := by_letters.get(letters(name)):
+        verbs = f" {WHOLE[kind_of(near)]}." if kind_of(near) else ""
+        return f"Did you mean {near!r}?{verbs}"
     places = {
         **{other: f"posenc.{other}" for other in HOMES},
         **{rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES},
@@ -206,7 +256,7 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     if letters(name) in elsewhere and not (in_torch and name[:1].isupper()):
         return f"It is {elsewhere[letters(name)]}."
     near = closest(name, choices, cutoff=0.8)
-    if near:
+    if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
         return f"Did you mean {near!r}?"
     for part, answer in (*(MODULES if in_torch else ()), *NAMES):
         if re.search(part, snake(name)) or re.search(part, name.lower()):
@@ -215,6 +265,18 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     return (
         f"Did you mean {near!r}?" if near else "dir() has its names, `posenc list` all encodings."
     )
+
+
+class Package(ModuleType):
+    """A module of posenc that says what to write where it is called, indexed or shown."""
+
+    def __repr__(self) -> str:
+        return f"<module {self.__name__!r}: {PACKAGES[self.__name__]}>"
+
+    def __call__(self, *_: Any, **__: Any) -> NoReturn:
+        raise KeywordError(f"{self.__name__} is a module. {PACKAGES[self.__name__]}.")
+
+    __getitem__ = __call__
 
 
 def taught(module: str, choices: Collection[str]) -> Callable[[str], NoReturn]:
@@ -236,13 +298,19 @@ def meanings(name: str) -> tuple[list[str], str]:
 
 
 def argument_advice(
-    name: str, parameters: Mapping[str, inspect.Parameter], present: Collection[str] = ()
+    name: str,
+    parameters: Mapping[str, inspect.Parameter],
+    present: Mapping[str, Any] = MappingProxyType({}),
+    value: object = None,
 ) -> str:
     """What somebody means by a parameter that a function does not have; nothing if unknown.
 
-    What is `present` in the call already is not advised.
+    What is `present` in the call already is not advised, but for the share of a width.
     """
     targets, sentence = meanings(name)
+    width = present.get("dim")
+    if name in SHARES.split() and isinstance(width, int) and isinstance(value, float):
+        return f"Write dim={int(width * value)}: the share times the width of a head."
     for target in targets:
         if target in parameters and target not in present:
             if name in SHARES.split():
@@ -271,73 +339,38 @@ def value_advice(value: object, words: Collection[Any], kinds: Collection[Any]) 
     if not any(kind.__name__ == "Scaling" for kind in kinds):
         return ""
     if isinstance(value, Mapping):
-        return "posenc.from_hf reads a `rope_scaling`; here it is an object of posenc.scaling."
+        rule = scaling_call(value) or "an object of posenc.scaling"
+        return f"Here it is {rule}; posenc.from_hf reads the `rope_scaling` of a config."
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return f"Linear interpolation is posenc.scaling.Linear({value})."
-    names = [rule.__name__ for kind in kinds for rule in kind.__subclasses__()]
-    by_letters = {letters(name): name for name in names}
-    parts = (rule for part, rule in RULES.items() if part in word)
-    near = (
-        by_letters.get(word) or next(parts, "") or by_letters.get(closest(word, by_letters) or "")
-    )
+    near = rule_named(word, [rule.__name__ for kind in kinds for rule in kind.__subclasses__()])
     return f"Give an object: posenc.scaling.{near}(…)." if near and word else ""
 
 
-# --- calls ----------------------------------------------------------------------------------------
+def rule_named(text: str, rules: Collection[str]) -> str:
+    """The scaling that is meant by a word; nothing where nobody knows."""
+    word, by_letters = letters(text), {letters(rule): rule for rule in rules}
+    parts = (rule for part, rule in RULES.items() if part in word)
+    near = by_letters.get(closest(word, by_letters) or "")
+    return by_letters.get(word) or next(parts, "") or near or ""
 
 
-def refuse(verb: Callable[..., Any], args: tuple[Any, ...], names: Collection[str]) -> None:
-    """Raise for a call whose arguments do not fit a function; nothing where they do."""
-    check_call(verb.__name__, inspect.signature(verb).parameters, args, names)
-
-
-def own_arguments(verb: F) -> F:
-    """Leave `*more` and `**others`, which a verb refuses, out of its signature."""
-    signature = inspect.signature(verb)
-    kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    own = [p for p in signature.parameters.values() if p.kind not in kinds]
-    verb.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
-    return verb
-
-
-def check_call(
-    caller: str,
-    signature: Mapping[str, inspect.Parameter],
-    args: tuple[Any, ...],
-    names: Collection[str],
-) -> None:
-    """Raise for arguments that are no parameters, too many, or too few."""
-    strange = [name for name in names if name not in signature]
-    places = [p.name for p in signature.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
-    present = {*places[: len(args)], *names} - {*strange}
-    if strange:
-        advice: dict[str, list[str]] = {}
-        for name in strange:
-            advice.setdefault(argument_advice(name, signature, present), []).append(name)
-        everything = f"It has {', '.join(signature)}." if advice.pop("", None) else ""
-        several = len(strange) > 1
-        parts = [
-            f"For {' and '.join(of)}: {text}" if several else text for text, of in advice.items()
-        ]
-        todo = " ".join([*parts, everything]).strip()
-        raise KeywordError(
-            mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)
-        )
-    twice = [name for name in places[: len(args)] if name in names]
-    if twice:
-        raise KeywordError(mismatch(caller, f"one value for {twice[0]}", "two"))
-    if len(args) > len(places):
-        rest = [name for name in signature if name not in places]
-        expected = f"{', '.join(places)} by place, and the others by name"
-        todo = f"Those are {', '.join(rest)}." if rest else ""
-        if "x" in places and hasattr(args[len(places)], "shape"):
-            todo = "Call it once for each array."
-        raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))
-    missing = [
-        p.name
-        for p in signature.values()
-        if p.default is p.empty and p.name not in names and p.name not in places[: len(args)]
-    ]
-    if missing:
-        todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
-        raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))
+def scaling_call(words: Mapping[str, Any]) -> str:
+    """The call of a scaling that the words of a config describe; nothing where they name none."""
+    keys = ("rope_type", "type", "scaling_type", "scaling", "rope_scaling")
+    stated = next((words[key] for key in keys if isinstance(words.get(key), str)), "")
+    if not (rule := rule_named(stated, SCALING_NAMES)):
+        return ""
+    cls = HANDED["verb"](f"scaling.{rule}")
+    fields = inspect.signature(cls).parameters
+    values: dict[str, Any] = {}
+    for key, value in words.items():
+        # The last: the `max_position_embeddings` beside a scaling is the length before it.
+        target = next((name for name in (key, *meanings(key)[0][::-1]) if name in fields), "")
+        if target and not isinstance(value, str):
+            values.setdefault(target, value)
+    try:
+        return f"posenc.scaling.{cls(**values)!r}"
+    except PosencError:
+        needed = [name for name, field in fields.items() if field.default is field.empty]
+        return f"posenc.scaling.{rule}(…), with {' and '.join(needed)}"

@@ -110,6 +110,8 @@ def why_no_code(target: str) -> str:
         return f"{shown} is an address, and posenc opens none: load the file, and look at it first."
     if module.endswith(".py") and DOTTED.fullmatch(name):
         return "" if Path(module).is_file() else f"{module[:200]!r} is not there."
+    if not module and DATA.fullmatch(Path(target).suffix) and Path(target).is_file():
+        return f"{shown} holds data and no code: `posenc {target}` says what it follows."
     if not (DOTTED.fullmatch(module) and DOTTED.fullmatch(name)):
         return (
             f"{shown} is no MODULE:NAME. Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."

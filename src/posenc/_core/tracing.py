@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar, cast
 
-from posenc._core.foreign import refuse
+from posenc._core.calls import refuse_unfit
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -82,9 +82,7 @@ def compile_time(function: F) -> F:
             try:
                 return function(*args, **kwargs)
             except TypeError as error:
-                # Without a frame below this one, the arguments did not fit.
-                if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                    refuse(function, args, kwargs)
+                refuse_unfit(error, function, args, kwargs)
                 raise
         items: list[Any] = []
         form = _taken_apart((args, tuple(kwargs.values())), items)

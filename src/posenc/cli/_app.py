@@ -20,8 +20,9 @@ import posenc
 from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch, printed, suggest
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
-from posenc.cli.options.common import file_there, looks_like_a_file
+from posenc.cli.options.common import ARRAYS, file_there, looks_like_a_file
 from posenc.cli.options.flags import command_advice, in_flags, usage_advice
+from posenc.cli.options.specs import SpecTextError
 
 # Name -> (module, with a name in it where that is not `command`; one line for the help), so that
 # `posenc --help` imports no command. A command of another distribution has the name of that in
@@ -112,8 +113,6 @@ Every command has --json. Exit codes:
 POSENC_DEBUG=1 shows the traceback of an error.
 """
 
-# Endings of files that hold arrays, which `posenc FILE` identifies; others are explained.
-ARRAYS = (".npy", ".npz", ".safetensors", ".bin", ".pt", ".pth")
 # Entry points of this group are commands of other distributions.
 GROUP = "posenc.commands"
 # Commands that run code which the command line names: those with --timeout.
@@ -149,6 +148,8 @@ class App(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command as click does, with a suggestion."""
         name = args[0]
+        if name == "help" and args[1:2] and args[1] in COMMANDS:
+            return super().resolve_command(ctx, [args[1], "--help"])
         if name not in COMMANDS and (verb := _verb_of(name)):
             click.echo(f"posenc: {printed(name)} is there, so this is: posenc {verb}", err=True)
             args = [verb, *args]
@@ -189,7 +190,8 @@ def _exit_code(
         _debug()
         if isinstance(error, click.UsageError):
             command = _command(group, args)
-            error = click.UsageError(in_flags(usage_advice(error, command), command), error.ctx)
+            if not isinstance(error, SpecTextError):
+                error = click.UsageError(in_flags(usage_advice(error, command), command), error.ctx)
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort, Interrupted) as error:

@@ -7,8 +7,10 @@ page in a notebook.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
+from posenc._core.foreign import Package as _Package
 from posenc.explore.frame import frame
 from posenc.explore.server.protocol import Message, unpack
 from posenc.explore.server.server import app
@@ -16,6 +18,8 @@ from posenc.explore.state.entry import Session
 
 if TYPE_CHECKING:
     from posenc.explore.server.widget import Widget
+
+sys.modules[__name__].__class__ = _Package
 
 __all__ = ["Message", "Session", "Widget", "app", "frame", "unpack"]
 

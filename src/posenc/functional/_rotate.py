@@ -14,8 +14,8 @@ from posenc._core.arrays.array import (
     numpy_rules,
     result_dtype,
 )
+from posenc._core.calls import own_arguments, refuse
 from posenc._core.errors import bad_argument, bad_spec
-from posenc._core.foreign import own_arguments, refuse
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
 from posenc.functional.arguments.common import (

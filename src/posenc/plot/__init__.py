@@ -12,12 +12,16 @@ checkers read `__init__.pyi`.
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+from posenc._core.foreign import Package as _Package
 from posenc._names import has_part as _has_part
 from posenc.plot.rows import PICTURES as _PICTURES
 
 __all__ = ["Picture", *sorted(_PICTURES)]  # noqa: PLE0604 - the names stand in `rows`
+
+sys.modules[__name__].__class__ = _Package
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, open_store
 from posenc.encodings.table.learned import Learned
 
@@ -30,14 +30,21 @@ def read_table(path: str | Path, name: str | None = None) -> TableFile:
     with open_store(path) as store:
         array = store.pick(name) if name is not None else _only(store.arrays, str(path))
         caller, shape = f"{path}: {array.name[:80]!r}", _sides(array)
-        if len(shape) != 2 or min(shape) < 1:
-            raise bad_data(
-                caller, "a table of shape (positions, dim)", f"shape {tuple(array.shape)}"
-            )
-        if array.dtype not in FLOATS:
-            raise bad_data(caller, f"numbers of {', '.join(FLOATS)}", array.dtype)
-        if math.prod(shape) > MOST_NUMBERS:
-            raise bad_data(caller, f"at most {MOST_NUMBERS} numbers", f"shape {shape}")
+        refuse_data(
+            len(shape) != 2 or min(shape) < 1,
+            caller,
+            "a table of shape (positions, dim)",
+            f"shape {tuple(array.shape)}",
+        )
+        refuse_data(
+            array.dtype not in FLOATS, caller, f"numbers of {', '.join(FLOATS)}", array.dtype
+        )
+        refuse_data(
+            math.prod(shape) > MOST_NUMBERS,
+            caller,
+            f"at most {MOST_NUMBERS} numbers",
+            f"shape {shape}",
+        )
         values = _read(array).reshape(shape)
     wrong = np.argwhere(~np.isfinite(values))
     if len(wrong):

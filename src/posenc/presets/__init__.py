@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import json
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, NamedTuple
@@ -15,6 +16,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from posenc import positions as _positions
 from posenc import registry
 from posenc._core.errors import bad_argument, bad_data, bad_spec, suggest
+from posenc._core.foreign import Package
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Spec
@@ -34,6 +36,8 @@ __all__ = [
     "preset",
     "row",
 ]
+
+sys.modules[__name__].__class__ = Package
 
 
 class PlanRow(NamedTuple):

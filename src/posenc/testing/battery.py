@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
+from posenc._core.calls import check_call, checked_call
 from posenc._core.errors import bad_argument, suggest
-from posenc._core.foreign import check_call
 from posenc._core.guard import foreign
 from posenc._core.spec.spec import Spec
 from posenc.testing.lab import LAWS, Law, run
@@ -52,6 +52,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
 
 
 @foreign("check", timed=False)
+@checked_call
 def check(
     target: Any,
     *,

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
+from posenc._core.calls import check_call
 from posenc._core.errors import mismatch
-from posenc._core.foreign import check_call
 from posenc._core.spec.spec import Spec
 from posenc.functional.arguments.scores import head_range, part_shapes
 

@@ -18,8 +18,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from posenc._core.arrays.words import Halves, halves
+from posenc._core.calls import refuse_unfit
 from posenc._core.errors import bad_argument, bad_dtype
-from posenc._core.foreign import refuse
 from posenc._core.tracing import is_compiling
 
 Array = Any
@@ -223,9 +223,7 @@ def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
             with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
                 return verb(*args, **kwargs)
         except TypeError as error:
-            # Without a frame below this one, the arguments did not fit.
-            if error.__traceback__ is not None and error.__traceback__.tb_next is None:
-                refuse(verb, args, kwargs)
+            refuse_unfit(error, verb, args, kwargs)
             raise
 
     return ruled

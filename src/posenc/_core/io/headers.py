@@ -20,7 +20,7 @@ from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_argument, bad_data, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, suggest
 from posenc._core.io import inputs
 
 LARGEST_RANK = 64  # NumPy's
@@ -91,8 +91,7 @@ def check_end(caller: str, end: int, size: int, of: str = "") -> None:
 
 def exactly(file: IO[bytes], count: int, caller: str) -> bytes:
     data = file.read(count) or b""
-    if len(data) != count:
-        raise bad_data(f"{caller} is truncated", f"{count} more bytes", len(data))
+    refuse_data(len(data) != count, f"{caller} is truncated", f"{count} more bytes", len(data))
     return data
 
 
@@ -105,17 +104,21 @@ def npy_tensor(caller: str, file: IO[bytes], size: int, start: bytes | None = No
     `start` are the first eight, where they have been read.
     """
     version = tuple((file.read(8) if start is None else start)[6:8])
-    if version not in ((1, 0), (2, 0), (3, 0)):
-        raise bad_data(
-            caller,
-            "version 1.0, 2.0 or 3.0 of the .npy format",
-            ".".join(map(str, version)) or "nothing",
-        )
+    refuse_data(
+        version not in ((1, 0), (2, 0), (3, 0)),
+        caller,
+        "version 1.0, 2.0 or 3.0 of the .npy format",
+        ".".join(map(str, version)) or "nothing",
+    )
     code, width = ("<H", 2) if version == (1, 0) else ("<I", 4)
     (length,) = struct.unpack(code, exactly(file, width, caller))
     begin, limit = 8 + width + length, min(LARGEST_NPY_HEADER, size)
-    if length > LARGEST_NPY_HEADER or begin > size:
-        raise bad_data(caller, f"a header of at most {limit} bytes", length)
+    refuse_data(
+        length > LARGEST_NPY_HEADER or begin > size,
+        caller,
+        f"a header of at most {limit} bytes",
+        length,
+    )
     descr, fortran, shape = _npy_fields(caller, exactly(file, length, caller), version)
     dtype = _npy_dtype(caller, descr)
     end = begin + math.prod(shape) * dtype.itemsize
@@ -133,8 +136,9 @@ def _npy_fields(caller: str, text: bytes, version: tuple[int, ...]) -> tuple[Any
         complete = len(header) == 3 and isinstance(fortran, bool) and is_shape(shape, tuple)
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
         complete = False
-    if not complete:
-        raise bad_data(caller, "a header with descr, fortran_order and shape", repr(text[:80]))
+    refuse_data(
+        not complete, caller, "a header with descr, fortran_order and shape", repr(text[:80])
+    )
     return descr, fortran, shape
 
 
@@ -155,10 +159,13 @@ def _npy_dtype(caller: str, descr: Any) -> np.dtype[Any]:
 
 def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
     """The header of a `.npy` file of little-endian numbers, in front of their bytes."""
-    if dtype == "bfloat16":
-        raise bad_data(
-            ".npy", "a dtype that NumPy has", dtype, "Write .safetensors, or choose another dtype."
-        )
+    refuse_data(
+        dtype == "bfloat16",
+        ".npy",
+        "a dtype that NumPy has",
+        dtype,
+        "Write .safetensors, or choose another dtype.",
+    )
     descr = np.dtype(dtype).newbyteorder("<").str
     text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
     text += b" " * (-(10 + len(text) + 1) % 64) + b"\n"
@@ -211,35 +218,38 @@ _CODE_OF = {name: code for code, (_, name, _) in CODES.items()}
 
 def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: bytes) -> Layout:
     caller, size, expected = str(path), state.size, "a .npy or .safetensors file"
-    if len(start) < 8:
-        raise bad_data(caller, expected, f"{size} bytes")
+    refuse_data(len(start) < 8, caller, expected, f"{size} bytes")
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
         if kind is not None:
             raise bad_data(caller, expected, kind, "Save its tensors as .safetensors.")
-        if start[5:] == b"\0\0\0":  # a length that could be meant
-            raise bad_data(
-                caller,
-                expected,
-                f"one that states a header of {length} bytes, in {size} bytes",
-                "It may be truncated.",
-            )
-        raise bad_data(caller, expected, f"another format; it begins with {start!r}")
-    if length > SAFETENSORS.largest:
-        raise bad_data(
-            caller, f"a header of at most {SAFETENSORS.largest} bytes", f"one of {length} bytes"
+        refuse_data(
+            start[5:] == b"\0\0\0",
+            caller,
+            expected,
+            f"one that states a header of {length} bytes, in {size} bytes",
+            "It may be truncated.",
         )
+        raise bad_data(caller, expected, f"another format; it begins with {start!r}")
+    refuse_data(
+        length > SAFETENSORS.largest,
+        caller,
+        f"a header of at most {SAFETENSORS.largest} bytes",
+        f"one of {length} bytes",
+    )
     first = exactly(file, min(length, 20), caller)
-    if first[:1] != b"{":  # before the rest is read
-        raise bad_data(caller, "a JSON object as header", f"a text that begins with {first!r}")
+    refuse_data(
+        first[:1] != b"{", caller, "a JSON object as header", f"a text that begins with {first!r}"
+    )
     file.seek(8)
     header = dict(inputs.parse(exactly(file, length, caller), caller, SAFETENSORS))
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise bad_data(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
-    if len(header) > MOST_TENSORS:
-        raise bad_data(caller, f"at most {MOST_TENSORS} tensors in a file", len(header))
+    refuse_data(
+        len(header) > MOST_TENSORS, caller, f"at most {MOST_TENSORS} tensors in a file", len(header)
+    )
     at = data = 8 + length
     tensors = {
         name: _safetensors_tensor(caller, name, entry, data) for name, entry in header.items()
@@ -328,10 +338,12 @@ class Array(NamedTuple):
         end = self.size if end is None else min(end, self.size)
         if self.fetch is None:
             raise DataError(f"{self.name[:80]}: {self.why_not}")
-        if end - begin > MOST_ENTRIES:
-            raise bad_data(
-                f"{self.name[:80]}: entries at a time", f"at most {MOST_ENTRIES}", end - begin
-            )
+        refuse_data(
+            end - begin > MOST_ENTRIES,
+            f"{self.name[:80]}: entries at a time",
+            f"at most {MOST_ENTRIES}",
+            end - begin,
+        )
         return self.fetch(begin, end)
 
     def whole(self) -> np.ndarray:

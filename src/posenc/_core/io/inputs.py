@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from posenc._core.errors import DataError, PosencError, bad_data, mismatch
+from posenc._core.errors import DataError, PosencError, bad_data, mismatch, refuse_data
 
 PIECE = 2**20
 DEEPEST = 64  # of a config; composite models nest four or five deep
@@ -297,14 +297,22 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         if inside is None:
             raise bad_data(caller, f"a folder that holds {CONFIG_FILE}", repr(str(path)))
         path = inside
-    if not path.exists():
-        raise bad_data(
-            caller,
-            "a file that exists",
-            repr(str(path)[:200]),
-            "A text is taken for JSON if it begins with a brace.",
-        )
+    refuse_data(
+        not path.exists(),
+        caller,
+        "a file that exists",
+        repr(str(path)[:200]),
+        hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
+    )
     return _config_of(text_of(path, CONFIG), caller, path.name)
+
+
+def hub_advice(name: str) -> str:
+    """What to do where a file that is not there has the form of a name on a hub of models."""
+    named = re.fullmatch(r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name)
+    return (
+        "Nothing is downloaded: fetch the config.json of the model, and name it." if named else ""
+    )
 
 
 def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:
@@ -330,8 +338,7 @@ def _plain(value: Any, key: str, caller: str, depth: int) -> Any:
         return [_plain(v, key, caller, depth + 1) for v in value]
     if isinstance(value, float) and not math.isfinite(value):
         # Python's JSON writes NaN and Infinity; a mask value may be one, an angle may not.
-        if "rope" in key or "theta" in key:
-            raise bad_data(f"{caller}: {key}", "a finite number", value)
+        refuse_data("rope" in key or "theta" in key, f"{caller}: {key}", "a finite number", value)
         return None
     if type(value) is int and abs(value) > sys.float_info.max:
         return "an integer beyond every float"  # a text, so that whoever reads it finds no number

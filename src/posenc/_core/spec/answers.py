@@ -9,12 +9,13 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+from abc import ABCMeta
 from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from posenc._core.errors import KeywordError, PosencError, closest
-from posenc._core.foreign import meanings
+from posenc._core.foreign import SCALING_NAMES, WHOLE, letters, meanings, rule_named
 from posenc._core.spec.checks import show
 from posenc._names import HANDED
 
@@ -23,7 +24,22 @@ if TYPE_CHECKING:
 
 
 class Displayed:
-    """Base of specs, plans and findings: notebooks show them by name, with a small picture."""
+    """Base of specs, plans and findings: notebooks show them by name, with a small picture.
+
+    For a name that they do not have, they say what to write.
+    """
+
+    # A type checker must not see it: to it, every misspelt name would then be there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            if name.startswith("_"):
+                raise AttributeError(name)
+            if hasattr(type(self), name):  # a property that failed says why
+                return object.__getattribute__(self, name)
+            if isinstance(self, Answering):
+                return answer(self, name)
+            raise AttributeError(Absent(self, name))
 
     def _repr_html_(self) -> str:
         return str(HANDED["card"](self))
@@ -76,13 +92,7 @@ SHOWN = {
     "bias": "place",
     "relative": "heads on_values place scale",
 }
-# Calls that stand for a whole encoding, for its rows of numbers, and for their shape.
-WHOLE = {
-    "table": "spec.add(x) adds it to embeddings, and spec.table(n) has its rows",
-    "rotary": "spec.rotate(x) turns queries or keys, and spec.cos_sin(n) has cosines and sines",
-    "bias": "spec.bias(n) has what is added to the scores of n tokens",
-    "relative": "spec.relative(q, k, params=…) has what is added to the scores",
-}
+# Calls that stand for rows of numbers, and for their shape.
 ROWS = {
     **WHOLE,
     "table": "spec.table([5]) has the row of position 5, spec.table(n) the first n",
@@ -113,17 +123,31 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
     (
         (
             r"to|cuda|cpu|half|float|bfloat16|train|eval|(load_)?state_dict|(named_)?parameters_?|"
-            r"buffers|modules|register_buffer|requires_grad_?|reset_parameters|module"
+            r"buffers|modules|register_buffer|requires_grad_?|reset_parameters|((to|as)_)?(torch|module)"
         ),
         "A spec is no module: those are in posenc.torch, such as MODULE(spec)",
     ),
     (r"to_json|save\w*|dump\w*|json|as_?dict|config", "posenc.to_json(spec) is its text"),
-    (r"from_(pretrained|config|hf)", "posenc.from_hf reads the config of a model"),
+    (
+        r"from_(pretrained|config|hf)|load_config",
+        'posenc.from_hf("config.json").layers[0].spec is that of a model',
+    ),
+    (r"from_dict", "posenc.from_json(json.dumps(fields)) makes a spec of what to_dict() gave"),
+    (r"(from_)?preset", 'posenc.preset("llama3", 128) is that of a family; see `posenc list`'),
     (r"(from|load)\w*", "posenc.from_json(text) makes a spec of its text"),
     (r"attention_scaling|mscale", "spec.attention_factor, of a rotation, has that"),
-    (r"extend\w*|scale|scaled|interpolate|set_scaling|resize", STRETCH),
+    (
+        (
+            r"extend\w*|scale|scaled|interpolate|(set|with)_scaling|resize|yarn|(dynamic_?)?ntk\w*|"
+            r"linear\w*|long_?rope|llama_?3_scal\w+"
+        ),
+        STRETCH,
+    ),
     (r"show|draw|heatmap|imshow|visuali[sz]e", "spec.plot() draws it"),
-    (r"copy|clone|set\w*|update|_?replace|evolve", "spec.replace(field=value) makes another"),
+    (
+        r"copy|clone|(set|with)\w*|update|_?replace|evolve",
+        "spec.replace(field=value) makes another",
+    ),
 )
 MODULES = {
     "table": "PositionTable",
@@ -149,7 +173,7 @@ def answer(spec: Any, name: str) -> Any:
 def shown(cls: Any) -> set[str]:
     """The names of a spec that are for users."""
     return {
-        *cls.__dataclass_fields__,
+        *getattr(cls, "__dataclass_fields__", ()),
         *VERBS[cls.kind],
         *(PHASES if hasattr(cls, "matrix") else ()),
         *f"{SHOWN['']} {SHOWN[cls.kind]}".split(),
@@ -158,33 +182,35 @@ def shown(cls: Any) -> set[str]:
 
 def refusal(spec: Any, use: str) -> KeywordError:
     """The error of who calls a spec, or takes it for a list."""
-    says = _fit(WHOLE if use == "called" else ROWS, type(spec))
+    says = _fit(ROWS if use in ("indexed", "counted") else WHOLE, type(spec))
     return KeywordError(f"{type(spec).__name__}: a spec is not {use}: {says}.")
 
 
-class Answering:
+class AnsweringClass(ABCMeta):
+    """The class of the classes of specs, which say what to write for names of other libraries."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(cls, name: str) -> Any:
+            own = not name.startswith("_") and name != "kind" and hasattr(cls, "kind")
+            raise AttributeError(Unanswered(cls, name) if own else name)
+
+
+class Answering(metaclass=AnsweringClass):
     """Base of specs: verbs as methods, and what to write for what is otherwise elsewhere."""
 
-    # A type checker must not see the second: to it, every misspelt name would then be there.
     if TYPE_CHECKING:
         plot: Callable[..., Any]
         frequencies: np.ndarray
         wavelengths: np.ndarray
-    else:
-
-        def __getattr__(self, name: str) -> Any:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            if hasattr(type(self), name):  # a property that failed says why
-                return object.__getattribute__(self, name)
-            return answer(self, name)
 
     def __dir__(self) -> list[str]:
         return sorted(shown(type(self)))
 
-    # A spec is true all the same, and neither iterable nor a container.
+    # A spec is true all the same, and no list and no container, and NumPy leaves operators to it.
     __iter__: ClassVar[None] = None
     __contains__: ClassVar[None] = None
+    __array_ufunc__: ClassVar[None] = None
 
     def __bool__(self) -> bool:
         return True
@@ -198,6 +224,11 @@ class Answering:
     def __len__(self) -> NoReturn:
         raise refusal(self, "counted")
 
+    def __add__(self, _: Any) -> NoReturn:
+        raise refusal(self, "an array to calculate with")
+
+    __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __matmul__ = __rmatmul__ = __add__
+
 
 def unchanged(value: Any, name: str, new: object) -> NoReturn:
     """Refuse an assignment, in the words of `replace`."""
@@ -209,6 +240,25 @@ def unchanged(value: Any, name: str, new: object) -> NoReturn:
     )
 
 
+class Absent(NamedTuple):
+    """What an error says of a name that a finding does not have, worked out where it is read."""
+
+    value: Any
+    name: str
+
+    def __str__(self) -> str:
+        own = [name for name in dir(self.value) if not name.startswith("_")]
+        near = closest(self.name, own, cutoff=0.75)
+        says = f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}."
+        parts = ((name, getattr(self.value, name)) for name in getattr(self.value, "__dict__", ()))
+        several = (
+            (f".{name}[0]", part[0]) for name, part in parts if isinstance(part, tuple) and part
+        )
+        inside = next((place for place, part in several if hasattr(part, self.name)), "")
+        says = f"Write {inside}.{self.name}." if inside else says
+        return f"{type(self.value).__name__} has no {self.name!r}. {says}"
+
+
 class Unanswered(NamedTuple):
     """What an error says of a name that a spec does not have, worked out where it is read."""
 
@@ -216,14 +266,20 @@ class Unanswered(NamedTuple):
     name: str
 
     def __str__(self) -> str:
-        own = self.cls.__dataclass_fields__
+        own = getattr(self.cls, "__dataclass_fields__", ())
         targets, sentence = meanings(self.name)
         field = next((target for target in targets if target in own), "")
         row = next((text for names, text in ATTRIBUTES if re.fullmatch(names, self.name)), "")
+        families = HANDED["verb"]("presets.names")()
+        family = next((each for each in families if letters(each) == letters(self.name)), "")
         near = closest(self.name, shown(self.cls), cutoff=0.75)
-        says = f"It is spec.{field}." if field else row and f"{_fit(row, self.cls)}."
+        says = f"{_fit(row, self.cls)}." if row else ""
+        # The name of a rule is no field.
+        says = f"It is spec.{field}." if field and row is not STRETCH else says
+        says = f"It is posenc.preset({family!r}, dim)." if family else says
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
+        says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
         says = says or sentence or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 

@@ -18,8 +18,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from posenc._core.calls import check_call
 from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
-from posenc._core.foreign import argument_advice, check_call
+from posenc._core.foreign import argument_advice
 from posenc._core.io import inputs
 from posenc._core.spec.answers import Answering, Citation, Displayed, brief, unchanged
 from posenc._core.spec.checks import at_least, coerce, show, texts_of

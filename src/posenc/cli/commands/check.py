@@ -15,11 +15,11 @@ from posenc.cli.options.common import (
     WordChoice,
     as_json,
     code_named,
-    is_json,
     library_option,
+    refuse,
     runs_code,
-    spec_of,
 )
+from posenc.cli.options.specs import is_spec, spec_of
 from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
@@ -84,7 +84,7 @@ def _unlike(target: str, why: Exception) -> testing.Card:
 def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any) -> Any:
     """What the command line names, as a subject."""
     named: Any = target
-    if is_json(target):
+    if is_spec(target):
         named = _spec(target, "TARGET")
     elif not target.startswith("peer:"):
         named = code_named(target)
@@ -99,8 +99,7 @@ def _subject(target: str, *, arguments: str | None, spec: str | None, **how: Any
 
 def _spec(text: str, caller: str) -> Spec:
     spec = spec_of(text, caller)
-    if not isinstance(spec, Spec):
-        raise click.UsageError(f"{caller}: {type(spec).__name__} is no encoding.")
+    refuse(not isinstance(spec, Spec), f"{caller}: {type(spec).__name__} is no encoding.")
     return spec
 
 
@@ -111,8 +110,9 @@ def _arguments(text: str | None) -> dict[str, Any]:
         arguments = inputs.parse(text, "--args", inputs.PAGE)
     except DataError as error:
         raise click.UsageError(str(error)) from error
-    if not isinstance(arguments, dict):
-        raise click.UsageError('--args is no JSON object, such as {"max_seq_len": 512}.')
+    refuse(
+        not isinstance(arguments, dict), '--args is no JSON object, such as {"max_seq_len": 512}.'
+    )
     return arguments
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from posenc._core.errors import PositionError
+from posenc._core.errors import PositionError, refuse_data
 from posenc._core.io import files, headers
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc._core.spec.answers import brief
@@ -35,7 +35,6 @@ from posenc.cli.options.common import (
     looks_like_a_file,
     output_options,
     refuse,
-    refuse_data,
     with_options,
 )
 from posenc.cli.options.encodings import EncodingChoice, encoding_options, make_spec, table_width

@@ -5,13 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
 from posenc._core.errors import suggest
 from posenc.cli.detective.numbers import check_paired
-from posenc.cli.options.common import InputFile, InputText, length_options, refuse, with_options
+from posenc.cli.options.common import (
+    ARRAYS,
+    InputFile,
+    InputText,
+    length_options,
+    refuse,
+    with_options,
+)
+from posenc.cli.options.flags import encoding_advice
 from posenc.cli.options.pictures import (
     PlotSubject,
     SpecWords,
@@ -55,7 +64,13 @@ class Pictures(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the picture as click does, with a suggestion."""
         if args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail(f"No such picture {args[0]!r}. {suggest(args[0], self.commands)}")
+            todo = encoding_advice(args[0]).replace("posenc table", "posenc plot table") or suggest(
+                args[0], self.commands
+            )
+            if Path(args[0]).is_file():
+                way = "table --table" if Path(args[0]).suffix in ARRAYS else "wavelengths --spec"
+                todo = f"Write posenc plot {way} {args[0]}."
+            ctx.fail(f"No such picture {args[0]!r}. {todo}")
         return super().resolve_command(ctx, args)
 
 

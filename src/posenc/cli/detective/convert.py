@@ -17,12 +17,11 @@ from posenc.cli.options.common import (
     config_option,
     force_option,
     grouped,
-    is_json,
     refuse,
-    spec_of,
     stored_option,
     with_options,
 )
+from posenc.cli.options.specs import spec_of
 from posenc.cli.output.show import print_answer, progress
 
 if TYPE_CHECKING:
@@ -223,8 +222,10 @@ def convert(
     """
     from posenc.detect.convert import convert
 
-    if not output and not dry_run:
-        raise click.UsageError("OUTPUT is missing: name it, or look at the plan with --dry-run.")
+    refuse(
+        not output and not dry_run,
+        "OUTPUT is missing: name it, or look at the plan with --dry-run.",
+    )
     refuse(
         pairing is None and table.tensor is None and dialect is None,
         "nothing to change: give --pairing, --tensor or --dialect.",
@@ -290,10 +291,6 @@ def _spec(text: str, width: int, option: str) -> Any:
             return preset(text, width)
         except PosencError as error:
             raise click.UsageError(f"{option}: {error}") from error
-    refuse(
-        not is_json(text) and not Path(text).is_file(),
-        f"{option} {text!r} is no JSON, no preset and no file.",
-    )
     return spec_of(text, option)
 
 

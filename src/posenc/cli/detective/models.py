@@ -32,6 +32,7 @@ from posenc.cli.options.common import (
     standard_input,
     standard_json,
 )
+from posenc.cli.options.specs import named_spec
 from posenc.cli.output.show import print_answer, print_json, print_lines, width_of_lines
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def explain(
         return
     if config is None or name is not None:
         both = "" if config is None else ", not both"
-        raise click.UsageError(f"Give a CONFIG, or --plan NAME{both}.")
+        raise click.UsageError(f"Give a CONFIG, - for standard input, or --plan NAME{both}.")
     source = standard_json(CONFIG) if config == "-" else Path(config)
     if dialect is not None:
         _translate(source, dialect, json_)
@@ -241,6 +242,8 @@ def source_of(source: str) -> Any:
     if source == "-":
         return standard_json("the JSON of a config, a plan or a spec, which begins with {")
     rows = ("preset:", "plan:")
+    if spec := named_spec(source, "SOURCE"):
+        return spec
     return source if is_json(source) or source.startswith(rows) else Path(file_there(source))
 
 
@@ -287,7 +290,9 @@ def diff(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
     from posenc.detect.contract import diff
     from posenc.detect.contract.sides.sides import side_of
 
-    comparison = diff(*(side_of(side_named(text), name=text, library=library) for text in (a, b)))
+    sides = [named_spec(text, place) or side_named(text) for text, place in ((a, "A"), (b, "B"))]
+    names = zip(sides, (a, b), strict=True)
+    comparison = diff(*(side_of(side, name=name, library=library) for side, name in names))
     lines = comparison.markdown().split("\n") if markdown else comparison.lines()
     print_answer(json_, comparison.to_dict, lines)
     raise click.exceptions.Exit(comparison.exit_code)

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
+from posenc._core.errors import refuse_data
 from posenc._core.numeric.counts import counted
 from posenc.cli.options.arrays import ParameterChoice, learnt_from, vector_from
 from posenc.cli.options.common import (
@@ -21,7 +22,6 @@ from posenc.cli.options.common import (
     file_there,
     grouped,
     refuse,
-    refuse_data,
     runs_code,
 )
 from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import click
 import numpy as np
 
-from posenc._core.errors import DataError, DependencyError, bad_data, suggest
+from posenc._core.errors import DataError, DependencyError, bad_data, refuse_data, suggest
 from posenc._core.io import files, inputs
 from posenc.cli.options.common import (
     InputFile,
@@ -23,7 +23,6 @@ from posenc.cli.options.common import (
     looks_like_a_file,
     no_text,
     refuse,
-    refuse_data,
     standard_input,
 )
 from posenc.cli.output import stream

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import PosencError, bad_data, suggest
+from posenc._core.errors import bad_data, refuse_data, suggest
 from posenc._core.io import inputs
 from posenc._core.io.outputs import check_target
 from posenc._core.numeric.counts import counted
@@ -46,14 +46,6 @@ def refuse_value(wrong: object, text: str) -> None:
     """The same of one value, whose option is told elsewhere."""
     if wrong:
         raise click.BadParameter(text)
-
-
-def refuse_data(
-    wrong: object, caller: str, expected: str, received: object, todo: str = ""
-) -> None:
-    """Raise `DataError` where data are not as expected, in the words of `bad_data`."""
-    if wrong:
-        raise bad_data(caller, expected, received, todo)
 
 
 class RenamedOption(click.Option):
@@ -113,6 +105,8 @@ ENDINGS = """
 .npz .onnx .parquet .pb .pickle .pkl .png .pt .pth .py .rst .safetensors .sqlite .svg .tar .tfrecord
 .toml .tsv .txt .xml .yaml .yml .zip
 """
+# Endings of files that hold arrays, which `posenc FILE` identifies; others are explained.
+ARRAYS = (".npy", ".npz", ".safetensors", ".bin", ".pt", ".pth")
 LONGEST_NAME = 4096
 
 
@@ -144,7 +138,7 @@ def file_there(name: str) -> str:
         there = Path(name).exists()
     except (OSError, ValueError):  # too long, or not to be entered; a null character
         there = False
-    refuse_value(not there, f"{name[:200]!r} is not there.")
+    refuse_value(not there, f"{name[:200]!r} is not there. {inputs.hub_advice(name)}".strip())
     return name
 
 
@@ -158,8 +152,10 @@ class InputFile(click.ParamType):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """The name itself."""
-        if self.stream and value == "-":
+        if value == "-" and self.stream:
             return str(value)
+        if value == "-":
+            self.fail("standard input is not read here: give the name of a file.", param, ctx)
         try:
             return file_there(str(value))
         except click.BadParameter as error:
@@ -286,22 +282,6 @@ library_option = click.option(
 def is_json(text: str) -> bool:
     """Whether an argument is the JSON of a spec itself, not the name of a file or a preset."""
     return text.lstrip().startswith("{")
-
-
-def spec_of(text: str, option: str) -> Any:
-    """What the JSON of an option says, or the file that it names."""
-    from posenc.registry import from_json
-
-    refuse(not text, f"{option} is empty: give the JSON of a spec, or a file of it.")
-    if not is_json(text):
-        try:
-            return from_json(inputs.content(file_there(text), inputs.SPEC))
-        except click.BadParameter as error:
-            raise click.UsageError(f"{option}: {error.message}") from error
-    try:
-        return from_json(text)
-    except PosencError as error:
-        raise click.UsageError(f"{option}: {error}") from error
 
 
 def standard_json(expected: str) -> str:

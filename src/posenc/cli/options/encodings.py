@@ -20,8 +20,8 @@ from posenc.cli.options.common import (
     grouped,
     preset_names,
     refuse,
-    spec_of,
 )
+from posenc.cli.options.specs import spec_of
 from posenc.encodings.table.base import TableSpec
 from posenc.registry import from_json, lookup, names, spelled
 
@@ -72,7 +72,10 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "help": "A family of models; see `posenc list`.",
         "shell_complete": preset_names,
     },
-    "spec": {"metavar": "JSON|FILE", "help": "The JSON of a spec, or a file that holds it."},
+    "spec": {
+        "metavar": "JSON|FILE",
+        "help": 'JSON, "Sinusoidal(512)", or a file: of such JSON, or a config.',
+    },
 }
 encoding_options = grouped(
     EncodingChoice,
@@ -93,10 +96,10 @@ def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int)
         if choice.spec is None:
             choice = dataclasses.replace(choice, dim=width)
     spec = any_spec(choice, width=default)
-    if not isinstance(spec, TableSpec):
-        raise click.UsageError(
-            f"{type(spec).__name__} is no table: this command adds tables to embeddings."
-        )
+    refuse(
+        not isinstance(spec, TableSpec),
+        f"{type(spec).__name__} is no table: this command adds tables to embeddings.",
+    )
     if width is not None and spec.dim != width:
         raise bad_argument("encode", f"data {spec.dim} wide, as the spec", f"{width}")
     return spec

@@ -7,11 +7,13 @@ there are is asked of the command itself.
 from __future__ import annotations
 
 import re
+import shlex
 
 import click
 
 from posenc._core.errors import closest
-from posenc._core.foreign import meanings
+from posenc._core.foreign import kind_of, meanings
+from posenc.registry import spelled
 
 # What people call a command -> what to write.
 COMMAND_WORDS = {
@@ -20,26 +22,38 @@ COMMAND_WORDS = {
     "explain": "config inspect read describe analyze analyse",
     "encode": "add embed apply",
     "check": "test verify validate",
-    "convert": "permute export to_hf",
+    "convert": "permute to_hf",
     "explore": "serve ui gui web app",
-    "golden": "reference snapshot",
+    "golden": "reference snapshot inv_freq inv_freqs freqs frequencies",
     "diff": "compare",
     "pairing": "convention layout rope",
     "study": "train bench benchmark experiment",
     "doctor": "env report status versions",
+    "table -o FILE.npy": "export save write",
     "--version": "version",
     "--help": "help usage man",
 }
 # Options of other programs whose words are not those of arguments.
 OPTION_WORDS = {
     "positions": "n num rows count max_len length",
-    "output": "out save file outfile",
+    "output": "o out save file outfile",
     "json": "as_json format_json",
     "force": "overwrite yes f",
     "encoding": "type name encoding_type",
+    "rule": "method strategy",
     "table": "weights input",
     "tensor": "key array",
 }
+
+# By kinds: what shows an encoding.
+DRAWN = {
+    "table": "table",
+    "rotary": "plot wavelengths",
+    "bias": "plot bias",
+    "relative": "plot attention",
+}
+# What is written by naming its ending.
+FORMATS = ("csv", "npy", "npz", "safetensors", "png", "svg", "pdf")
 
 # Arguments that a command takes under another name, or by several flags.
 ALIASES = {
@@ -75,7 +89,17 @@ def command_advice(name: str) -> str:
         for command, words in COMMAND_WORDS.items()
         if name.lower() in words.split()
     )
-    return next(advice, "")
+    return next(advice, "") or encoding_advice(name)
+
+
+def encoding_advice(text: str) -> str:
+    """What to write for an encoding in the place of a command or picture; nothing for others."""
+    name = spelled(text.partition("(")[0].removeprefix("posenc."))
+    command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
+    if not name:
+        return ""
+    option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
+    return f"{name} is an encoding: write `{command} {option}`."
 
 
 def usage_advice(error: click.UsageError, command: click.Command) -> str:
@@ -88,16 +112,28 @@ def usage_advice(error: click.UsageError, command: click.Command) -> str:
         targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
         if spellings := [flags[target] for target in targets if target in flags]:
             return f"{text} Write {spellings[0]}."
+        places = {p.name: p for p in command.params if isinstance(p, click.Argument)}
+        if any(target in places for target in targets):
+            call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
+            return f"{text} It stands by place: posenc {command.name} {call}."
+        if name in FORMATS and "output" in flags:
+            return f"{text} Write {flags['output']} FILE.{name}."
+        if "output" in targets:
+            return f"{text} The answer goes to standard output: write > FILE."
+        if "length" in targets and "config" in places:
+            return f"{text} A longer context is planned by posenc extend CONFIG LENGTH."
         if near := closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}):
             return f"{text} Did you mean '{flags[near]}'?"
-        words = [p for p in command.params if isinstance(p, click.Argument) and p.nargs == -1]
-        if words and command.name:
+        if any(p.nargs == -1 for p in places.values()) and command.name:
             return f"{text} It takes words: `posenc list bias`, `posenc list rotary llama`."
         return f"{text} `--help` lists the options."
     text = error.format_message()
     named = [flags[name] for name in ("encoding", "preset", "spec") if name in flags]
     if text.startswith("Got unexpected extra argument") and named:
-        return f"{text}. An encoding is named by {' or '.join(named)}."
+        such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
+        return f"{text}. An encoding is named by {' or '.join(named)}{such}."
+    if text.startswith("Got unexpected extra argument") and command.name == "infer":
+        return f"{text}. Recorded arrays are one .npz, with input, output and positions."
     return text
 
 

@@ -208,11 +208,11 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
     rows = []
     for token in tokens:
         row = [v for piece in token.split(",") for v in _number(piece, spec)]
-        if len(row) != axes:
-            raise click.BadParameter(
-                f"{token[:50]!r} has {count_of(row, 'number')}: write {axes} for each token "
-                f"({', '.join(spec.axes)}), and a space between tokens."
-            )
+        refuse_value(
+            len(row) != axes,
+            f"{token[:50]!r} has {count_of(row, 'number')}: write {axes} for each token "
+            f"({', '.join(spec.axes)}), and a space between tokens.",
+        )
         rows.append(row)
     return _as_array(rows).reshape(-1, axes)
 
@@ -221,8 +221,10 @@ def _list(text: str, spec: TableSpec) -> list[Any]:
     positions: list[Any] = []
     for piece in text.removesuffix(",").split(","):
         values = _piece(piece.strip(), spec)
-        if len(positions) + len(values) > MOST_POSITIONS:
-            raise click.BadParameter(f"more than {MOST_POSITIONS} positions; use --offset.")
+        refuse_value(
+            len(positions) + len(values) > MOST_POSITIONS,
+            f"more than {MOST_POSITIONS} positions; use --offset.",
+        )
         positions.extend(values)
     return positions
 
@@ -258,8 +260,7 @@ def _number(piece: str, spec: TableSpec) -> list[Any]:
 
 
 def _bounded(number: Any, text: str) -> int:
-    if abs(number) >= 2**63:
-        raise click.BadParameter(f"{text[:50]!r} is beyond 2**63.")
+    refuse_value(abs(number) >= 2**63, f"{text[:50]!r} is beyond 2**63.")
     return int(number)
 
 
@@ -269,8 +270,10 @@ def _as_array(values: list[Any]) -> np.ndarray:
     if all(isinstance(v, int) for v in flat):
         return np.array(values, dtype=np.int64)
     for value in flat:
-        if isinstance(value, int) and int(float(value)) != value:
-            raise click.BadParameter(f"{value} is beyond what stays exact beside fractions.")
+        refuse_value(
+            isinstance(value, int) and int(float(value)) != value,
+            f"{value} is beyond what stays exact beside fractions.",
+        )
     return np.array(values, dtype=np.float64)
 
 

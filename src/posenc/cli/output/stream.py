@@ -9,9 +9,9 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_data
+from posenc._core.errors import bad_data, refuse_data
 from posenc._core.io import files, headers, inputs, outputs
-from posenc.cli.options.common import OutputChoice, refuse_data
+from posenc.cli.options.common import OutputChoice
 from posenc.cli.options.encodings import table_width
 from posenc.cli.options.places import PositionSequence
 from posenc.encodings.table.base import TableSpec

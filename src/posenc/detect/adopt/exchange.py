@@ -42,8 +42,8 @@ from posenc.detect.adopt.report import (
     row_tensors,
 )
 from posenc.detect.adopt.trial import Trial, forget
-from posenc.detect.contract.sides.modules import unused_modules
 from posenc.detect.facts import ASKED, facts
+from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.rope import RoPE

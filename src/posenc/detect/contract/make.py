@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from posenc import registry
+from posenc._core.calls import checked_call
 from posenc._core.errors import (
     SpecError,
     bad_argument,
@@ -34,6 +35,7 @@ OBJECT = "a config, a spec, a plan or a contract, as a JSON object"
 NO_CONFIG = "Give the config.json of the model, its folder, or a file of `posenc golden`."
 
 
+@checked_call
 def golden(
     source: Any,
     *,

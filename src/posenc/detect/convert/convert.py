@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, bad_argument, bad_data, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.answers import Displayed
@@ -93,6 +94,7 @@ class Conversion(Displayed):
         return lines
 
 
+@checked_call
 def convert(
     source: str | os.PathLike[str],
     output: str | os.PathLike[str] | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, bad_argument, mismatch, suggest
 from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer, Reading
@@ -155,7 +156,7 @@ class Extension(Displayed):
         return lines, (SHARED.format(" and ".join(windows)), *remarks)
 
     def config(self, rule: str | None = None) -> dict[str, Any]:
-        """A copy of the config with the rule, of transformers 5, or of 4 where 5 cannot say it."""
+        """A copy of the config with the rule, in its own dialect, or the other that can say it."""
         if self.source is None:
             raise bad_argument(
                 "extend",
@@ -163,7 +164,10 @@ class Extension(Displayed):
                 "none",
                 "Give a config.json; lines() has the options of llama.cpp.",
             )
-        for everywhere, dialect in itertools.product((False, True), ("hf5", "hf4")):
+        parts = [part for part in (self.source, *self.source.values()) if isinstance(part, Mapping)]
+        newer = any("rope_parameters" in part for part in parts)
+        dialects = ("hf5", "hf4") if newer else ("hf4", "hf5")
+        for everywhere, dialect in itertools.product((False, True), dialects):
             written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
             if written is not None:
                 return written.config
@@ -208,14 +212,14 @@ class Extension(Displayed):
         }
 
 
+@checked_call
 def extend(
     source: Any,
     to: int | str | None = None,
-    *older: Any,
+    *,
     factor: float | None = None,
     trained: int | str | None = None,
     rule: str | None = None,
-    **unknown: Any,
 ) -> Extension:
     """Plan a longer context for a model.
 
@@ -232,16 +236,12 @@ def extend(
         What `posenc.from_hf` reads, a GGUF file, or a plan that was read.
     to : int or str, optional
         The new length, in positions; `"128k"` is 131,072.
-    *older
-        What a learned table was extended with; see `posenc.resize`.
     factor : float, optional
         The new length over the trained one, in place of `to`.
     trained : int or str, optional
         The trained length, where the config states none or another.
     rule : str, optional
         A rule to write in place of the first.
-    **unknown
-        No other is taken: what is written here gets a sentence with the right call.
 
     Returns
     -------
@@ -271,7 +271,9 @@ def extend(
     >>> unchanged.unseen, round(unchanged.arc, 2)
     (29, 0.93)
     """
-    _check_source(source, older, unknown)
+    if isinstance(source, Spec):
+        todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
+        raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
     wanted, last = counted(to), counted(trained)
     check_numbers(wanted, factor, last)
     last = None if last is None else int(last)
@@ -319,16 +321,6 @@ def extend(
     if rule is not None:
         extension.wanted()  # an unknown rule is told at once
     return extension
-
-
-def _check_source(source: Any, older: tuple[Any, ...], unknown: Mapping[str, Any]) -> None:
-    """Raise for a spec, whose table grows by another verb, and for arguments that are none."""
-    if isinstance(source, Spec):
-        todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
-        raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
-    if names := [*unknown, *map(str, older)]:
-        todo = suggest(names[0], ["to", "factor", "trained", "rule"])
-        raise TypeError(f"posenc.extend has no argument {names[0][:60]!r}. {todo}")
 
 
 def _switching(layers: list[Layer]) -> list[str]:

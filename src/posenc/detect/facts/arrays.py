@@ -66,6 +66,11 @@ def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Fact]:
             yield Fact(name, sides, source="header", rests_on=key)
 
 
+def is_ladder_of(module: Any) -> bool:
+    """Whether a module holds frequencies of its own."""
+    return any(FREQUENCIES.search(name) for name in vars(module).get("_buffers", ()))
+
+
 def of_buffers(
     shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
 ) -> Iterator[Fact]:

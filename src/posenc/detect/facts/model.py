@@ -19,7 +19,7 @@ from posenc._core.spec.spec import Value
 from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.fact import Contradiction, Fact, Name
-from posenc.detect.facts.loaded import ENDINGS, opened
+from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.tables import of_tables, short
 from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
@@ -110,7 +110,11 @@ class Facts(Displayed):
             key: one.tensor.shape for key, one in tensors.items()
             if one.tensor.stored and not one.tensor.dtype.lower().startswith("c")
         }  # fmt: skip
-        numbers = arrays.of_buffers(shapes, lambda key: tensors[key].array())
+        numbers = [*arrays.of_buffers(shapes, lambda key: tensors[key].array())]
+        if len(numbers) > 1 and hasattr(self.weights, "named_modules"):
+            unused = unused_modules(self.weights, arrays.is_ladder_of)
+            shapes = {k: v for k, v in shapes.items() if k.rpartition(".")[0] not in unused}
+            numbers = [*arrays.of_buffers(shapes, lambda key: tensors[key].array())]
         rows = of_tables(shapes, lambda key, begin, count: tensors[key].numbers(begin, count))
         return (*arrays.of_shapes(shapes), *numbers, *rows)
 

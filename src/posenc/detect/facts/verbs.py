@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument
 from posenc._core.reading import Reading
 from posenc.detect.explain import PAIRINGS, settled
@@ -17,6 +18,7 @@ from posenc.detect.facts.weights.heads import Projections
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 
 
+@checked_call
 def explain(
     source: Any,
     *,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, KeywordError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.files import rounded
@@ -44,6 +45,7 @@ DECAYING = 2**12  # sizes that shrink leave nothing to compare beyond
 
 
 @foreign("infer_spec", timed=False)
+@checked_call
 def infer_spec(
     source: Any,
     *,

@@ -46,7 +46,7 @@ class ALiBi(BiasSpec):
     slopes : {"fixed", "learned"} or tuple of float
         Fixed by the recipe; or their logarithms are a parameter, `log_slopes`; or the numbers
         themselves, one of at least 0 for each head, which leave no choice to the other fields of
-        the recipe.
+        the recipe. `posenc.torch.slopes(spec)` has the numbers of all heads.
     biased : int, optional
         Number of heads that have a slope; the heads after them have none. All by default.
     added : {"after", "before"}

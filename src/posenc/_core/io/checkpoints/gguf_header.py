@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_data
+from posenc._core.errors import DataError, bad_data, refuse_data
 from posenc._core.io import files, inputs
 from posenc._core.io.headers import MOST_TENSORS
 
@@ -169,8 +169,12 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     """Read a header as `read_header` does, from a file that is open."""
     size = inputs.state_of(file).size
     cursor = _Cursor(file, size, path.name)
-    if size < 24 or cursor.take(4) != MAGIC:
-        raise bad_data(path.name, "a file that begins with GGUF", f"{size} bytes without")
+    refuse_data(
+        size < 24 or cursor.take(4) != MAGIC,
+        path.name,
+        "a file that begins with GGUF",
+        f"{size} bytes without",
+    )
     version = cursor.number("I")
     if version not in VERSIONS:
         raise bad_data(

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from posenc._core.errors import bad_data, suggest
+from posenc._core.errors import bad_data, refuse_data, suggest
 from posenc._core.io import files, headers, inputs
 
 SINGLE = "model.safetensors"
@@ -108,12 +108,12 @@ class Checkpoint:
     def record(self) -> dict[str, Any]:
         """What an earlier conversion recorded; empty where there was none."""
         records = [record_of(layout.metadata) for layout in self.layouts.values() if layout.tensors]
-        if any(one != records[0] for one in records[1:]):
-            raise bad_data(
-                str(self.path),
-                "one conversion recorded in all files",
-                "files of different conversions",
-            )
+        refuse_data(
+            any(one != records[0] for one in records[1:]),
+            str(self.path),
+            "one conversion recorded in all files",
+            "files of different conversions",
+        )
         return records[0] if records else {}
 
 
@@ -156,8 +156,7 @@ def read_index(path: Path, caller: str) -> dict[str, Any]:
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise bad_data(caller, "a weight_map of names to files", repr(names)[:80])
     shards = shards_of(data)
-    if len(shards) > MOST_SHARDS:
-        raise bad_data(caller, f"at most {MOST_SHARDS} files", len(shards))
+    refuse_data(len(shards) > MOST_SHARDS, caller, f"at most {MOST_SHARDS} files", len(shards))
     for shard in shards:
         outside = "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard
         if outside or shard.endswith(ENDING):  # an index of indexes may name itself
@@ -179,8 +178,7 @@ def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, head
         count += len(layouts[shard].tensors)
         if count > MOST_TENSORS:
             raise bad_data(caller, f"at most {MOST_TENSORS} tensors in all files", count)
-    if not layouts:
-        raise bad_data(caller, "a weight_map of names to files", "an empty one")
+    refuse_data(not layouts, caller, "a weight_map of names to files", "an empty one")
     return index, layouts
 
 
@@ -190,13 +188,13 @@ def inside(folder: Path, caller: str) -> Path:
         preferred = [p for p in paths if p.name in (SINGLE, f"model{INDEX}")]
         if preferred or len(paths) == 1:
             return (preferred or paths)[0]
-        if paths:
-            raise bad_data(
-                caller,
-                f"a folder with {SINGLE}, an index or one .safetensors file",
-                ", ".join(p.name for p in paths[:10]),
-                "Name one of these files.",
-            )
+        refuse_data(
+            paths,
+            caller,
+            f"a folder with {SINGLE}, an index or one .safetensors file",
+            ", ".join(p.name for p in paths[:10]),
+            "Name one of these files.",
+        )
     raise bad_data(
         caller,
         "a folder with .safetensors files",
@@ -206,11 +204,13 @@ def inside(folder: Path, caller: str) -> Path:
 
 
 def _layout(path: Path, caller: str) -> headers.Layout:
-    if not path.exists():
-        raise bad_data(caller, "the files of the index beside it", f"no {path.name[:80]!r}")
+    refuse_data(
+        not path.exists(), caller, "the files of the index beside it", f"no {path.name[:80]!r}"
+    )
     layout = files.read_layout(path)
-    if layout.format != "safetensors":
-        raise bad_data(caller, "a .safetensors file", f"{path.name}, a .npy")
+    refuse_data(
+        layout.format != "safetensors", caller, "a .safetensors file", f"{path.name}, a .npy"
+    )
     return layout
 
 

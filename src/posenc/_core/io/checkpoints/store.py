@@ -29,7 +29,7 @@ from typing import IO
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_data
+from posenc._core.errors import DataError, bad_data, refuse_data
 from posenc._core.io import files, headers, inputs
 from posenc._core.io.checkpoints import gguf_header, torch_file
 from posenc._core.io.checkpoints.safetensors_model import ENDING, inside, read_shards
@@ -87,13 +87,13 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
         return _index_store(path)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 and not is_npy else 0
     bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
-    if bare and length > inputs.state_of(file).size - 8:
-        raise bad_data(
-            str(path),
-            "a zip, as torch.save writes",
-            repr(start),
-            "It may be a bare pickle, which runs code: save it again with torch.save.",
-        )
+    refuse_data(
+        bare and length > inputs.state_of(file).size - 8,
+        str(path),
+        "a zip, as torch.save writes",
+        repr(start),
+        "It may be a bare pickle, which runs code: save it again with torch.save.",
+    )
     return _layout_store(files.read_open_layout(path, file), lambda: contextlib.nullcontext(file))
 
 
@@ -229,9 +229,12 @@ def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Arra
         twice = [name for name, count in Counter(names).items() if count > 1]
         if twice:
             raise bad_data(caller, "each member once", f"{twice[0][:80]!r} more than once")
-        if any(m.compress_type not in PACKED for m in archive.infolist()):
-            # Others cannot be unpacked in part, so a few bytes may become any number.
-            raise bad_data(caller, "members that are stored or deflated", "other packing")
+        refuse_data(
+            any(m.compress_type not in PACKED for m in archive.infolist()),
+            caller,
+            "members that are stored or deflated",
+            "other packing",
+        )
         if any(n == "data.pkl" or n.endswith("/data.pkl") for n in names):
             return _torch_store(path, file, archive)
         return _npz_store(path, archive)
@@ -240,20 +243,19 @@ def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Arra
 def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
     arrays: dict[str, Array] = {}
     members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
-    if len(members) > MOST_MEMBERS:
-        raise bad_data(str(path), f"at most {MOST_MEMBERS} arrays", len(members))
+    refuse_data(
+        len(members) > MOST_MEMBERS, str(path), f"at most {MOST_MEMBERS} arrays", len(members)
+    )
     left = LARGEST_HEADERS
     for member in members:
         name = member.filename.removesuffix(".npy")
         head = _npz_header(f"{path}: {name[:80]}", archive, member)
         left -= len(head)
-        if left < 0:
-            raise bad_data(
-                str(path), f"headers of at most {LARGEST_HEADERS} bytes together", "more"
-            )
+        refuse_data(
+            left < 0, str(path), f"headers of at most {LARGEST_HEADERS} bytes together", "more"
+        )
         arrays[name] = _npz_array(f"{path}: {name[:80]}", name, head, (archive, member))
-    if not arrays:
-        raise bad_data(str(path), "a zip with .npy or data.pkl inside", "neither")
+    refuse_data(not arrays, str(path), "a zip with .npy or data.pkl inside", "neither")
     return ArrayStore(path, "npz", arrays, {})
 
 
@@ -261,13 +263,16 @@ def _npz_header(caller: str, archive: zipfile.ZipFile, member: zipfile.ZipInfo) 
     """The first bytes of a member, to the end of its header."""
     with archive.open(member) as stream:
         head = stream.read(12)
-        if head[:6] != b"\x93NUMPY" or len(head) < 12:
-            raise bad_data(caller, "a .npy file", repr(head[:8]))
+        refuse_data(
+            head[:6] != b"\x93NUMPY" or len(head) < 12, caller, "a .npy file", repr(head[:8])
+        )
         length = int.from_bytes(head[8 : 10 if head[6] == 1 else 12], "little")
-        if length > headers.LARGEST_NPY_HEADER:
-            raise bad_data(
-                caller, f"a header of at most {headers.LARGEST_NPY_HEADER} bytes", length
-            )
+        refuse_data(
+            length > headers.LARGEST_NPY_HEADER,
+            caller,
+            f"a header of at most {headers.LARGEST_NPY_HEADER} bytes",
+            length,
+        )
         return head + stream.read(length)
 
 
@@ -285,8 +290,9 @@ def _npz_array(
         with _sound(caller), archive.open(member) as stream:
             stream.seek(tensor.begin + first * width)
             raw = stream.read(count * width)
-        if len(raw) != count * width:
-            raise bad_data(f"{caller} is truncated", f"{tensor.end} bytes", len(raw))
+        refuse_data(
+            len(raw) != count * width, f"{caller} is truncated", f"{tensor.end} bytes", len(raw)
+        )
         return np.frombuffer(raw, dtype=tensor.stored)
 
     return _array(name, tensor, read)
@@ -298,20 +304,19 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
     members = {m.filename: m for m in archive.infolist()}
     if f"{folder}byteorder" in members:
         with archive.open(f"{folder}byteorder") as stream:
-            if stream.read(16) != b"little":
-                raise bad_data(caller, "little-endian numbers", "others")
+            refuse_data(stream.read(16) != b"little", caller, "little-endian numbers", "others")
     arrays = {}
     for name, part in parts.items():
         member = members.get(f"{folder}data/{part.storage}")
         arrays[name] = _torch_array(f"{caller}: {name[:80]}", name, part, member, file)
     shown = ", ".join(foreign[:5])
-    if foreign and not arrays:
-        raise bad_data(
-            caller,
-            "tensors",
-            f"a pickle that calls {shown}, which was not run",
-            "Do not load it with pickle.",
-        )
+    refuse_data(
+        foreign and not arrays,
+        caller,
+        "tensors",
+        f"a pickle that calls {shown}, which was not run",
+        "Do not load it with pickle.",
+    )
     remarks = (f"its pickle also names {shown}: nothing of it was run",) if foreign else ()
     return ArrayStore(path, "torch", arrays, {}, remarks)
 
@@ -327,8 +332,12 @@ def _torch_array(
         raise bad_data(caller, "its storage in the zip", f"no data/{part.storage[:80]}")
     width = (torch_file.SIZES | torch_file.UNTYPED)[part.dtype]
     needed = (part.begin + math.prod(part.shape)) * width
-    if needed > member.file_size:
-        raise bad_data(f"{caller} is truncated", f"{needed} bytes of storage", member.file_size)
+    refuse_data(
+        needed > member.file_size,
+        f"{caller} is truncated",
+        f"{needed} bytes of storage",
+        member.file_size,
+    )
     stored = STORED.get(part.dtype)
     reasons = {
         "its entries are not side by side": not part.contiguous,

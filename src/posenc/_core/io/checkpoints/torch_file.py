@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_data
+from posenc._core.errors import DataError, bad_data, refuse_data
 from posenc._core.io.headers import LARGEST_RANK, STORED
 
 LARGEST_PICKLE = 2**23
@@ -262,19 +262,18 @@ def parts(
 ) -> tuple[str, dict[str, TensorWindow], tuple[str, ...]]:
     """The tensors that a PyTorch file describes."""
     pickles = [n for n in archive.namelist() if n == "data.pkl" or n.endswith("/data.pkl")]
-    if len(pickles) != 1:
-        raise bad_data(caller, "one data.pkl inside", len(pickles))
+    refuse_data(len(pickles) != 1, caller, "one data.pkl inside", len(pickles))
     folder = pickles[0].removesuffix("data.pkl")
     with archive.open(pickles[0]) as file:
         data = file.read(LARGEST_PICKLE + 1)
-    if len(data) > LARGEST_PICKLE:
-        raise bad_data(f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more")
+    refuse_data(
+        len(data) > LARGEST_PICKLE, f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"
+    )
     machine = _Machine(data, caller)
     tensors: dict[str, TensorWindow] = {}
     for name, part in _walk(machine.run(), caller, "", 0, set()):
         tensors.setdefault(name or "tensor", part)
-        if len(tensors) > MOST_PARTS:
-            raise bad_data(caller, f"at most {MOST_PARTS} tensors", "more")
+        refuse_data(len(tensors) > MOST_PARTS, caller, f"at most {MOST_PARTS} tensors", "more")
     return folder, tensors, tuple(sorted(machine.foreign))
 
 

@@ -6,6 +6,7 @@ import dataclasses
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_data
 from posenc._core.guard import foreign
 from posenc._core.spec.answers import Displayed
@@ -176,6 +177,7 @@ class Comparison(Displayed):
 
 
 @foreign("diff", timed=False)
+@checked_call
 def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     """In which field the positions of two models or implementations differ.
 

@@ -31,7 +31,6 @@ from posenc.detect.contract.sides.modules import (
     answering,
     counted,
     rebuilt,
-    unused_modules,
     without_code,
 )
 from posenc.detect.contract.sides.side import (
@@ -45,6 +44,7 @@ from posenc.detect.contract.sides.side import (
 from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
+from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.facts.tables import COSINES, SINES
 from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.arrays import numbers

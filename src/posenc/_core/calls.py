@@ -1,0 +1,145 @@
+"""Calls whose arguments do not fit: which arguments there are, and what to write instead."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypeVar, cast
+
+from posenc._core.errors import KeywordError, mismatch
+from posenc._core.foreign import (
+    LENGTHS,
+    NOTES,
+    ORIGINALS,
+    SCALINGS,
+    WHOLE,
+    argument_advice,
+    kind_of,
+    scaling_call,
+)
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# By functions: calls that do what people try with other arguments.
+CALLS = {
+    "infer_spec": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded "
+    "arrays.",
+    "check": "posenc.check(f, spec=…) tries code, posenc.identify(array) looks at numbers.",
+    "extend": "posenc.extend(config, 131072, rule='yarn') is of a model; a learned table grows by "
+    "posenc.resize(spec, params, length, how='tile').",
+    "golden": 'posenc.golden(source).save("golden.json") writes the file.',
+    "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
+    "no arrays.",
+}
+
+
+def checked_call(function: F) -> F:
+    """A function that says which arguments it has, where those of a call do not fit."""
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except TypeError as error:
+            refuse_unfit(error, function, args, kwargs)
+            raise
+
+    return cast("F", call)
+
+
+def refuse_unfit(
+    error: TypeError, function: F, args: tuple[Any, ...], values: Mapping[str, Any]
+) -> None:
+    """Raise what `refuse` does for an error of the call itself; nothing for one of the inside.
+
+    Without a frame below the one that called, the arguments did not fit.
+    """
+    if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+        refuse(function, args, values)
+
+
+def refuse(function: F, args: tuple[Any, ...], values: Mapping[str, Any]) -> None:
+    """Raise for a call whose arguments do not fit a function; nothing where they do."""
+    signature = inspect.signature(function).parameters
+    several = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    own = {name: p for name, p in signature.items() if p.kind not in several}
+    others = any(p.kind is p.VAR_KEYWORD for p in signature.values())
+    checked = {name: values[name] for name in values if name in own or not others}
+    check_call(function.__name__, own, args, checked)
+
+
+def own_arguments(verb: F) -> F:
+    """Leave `*more` and `**others`, which a verb refuses, out of its signature."""
+    signature = inspect.signature(verb)
+    kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+    own = [p for p in signature.parameters.values() if p.kind not in kinds]
+    verb.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    return verb
+
+
+def check_call(
+    caller: str,
+    signature: Mapping[str, inspect.Parameter],
+    args: tuple[Any, ...],
+    values: Mapping[str, Any],
+) -> None:
+    """Raise for arguments that are no parameters, too many, or too few."""
+    strange = [name for name in values if name not in signature]
+    places = [p.name for p in signature.values() if p.kind is p.POSITIONAL_OR_KEYWORD]
+    present = {**dict(zip(places, args, strict=False)), **values}
+    if strange:
+        raise _unknown(caller, signature, strange, present)
+    twice = [name for name in places[: len(args)] if name in values]
+    if twice:
+        raise KeywordError(mismatch(caller, f"one value for {twice[0]}", "two"))
+    if len(args) > len(places):
+        rest = [name for name in signature if name not in places]
+        expected = f"{', '.join(places)} by place, and the others by name"
+        todo = f"Those are {', '.join(rest)}." if rest else ""
+        extra = args[len(places)]
+        if "x" in places and hasattr(extra, "shape"):
+            todo = "Call it once for each array."
+            if any("int" in str(getattr(array, "dtype", "")) for array in args):
+                todo = "Give one array by place, and positions by name: positions=…"
+        if kind_of(caller) == "table" and isinstance(extra, int) and "length" not in signature:
+            todo += (
+                f" No sequence is the longest: {caller}({args[0]}).table({extra}) has {extra} rows."
+            )
+        todo = CALLS.get(caller, todo)
+        raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))
+    missing = [p.name for p in signature.values() if p.default is p.empty and p.name not in present]
+    if missing:
+        todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
+        raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))
+
+
+def _unknown(
+    caller: str,
+    signature: Mapping[str, inspect.Parameter],
+    strange: Collection[str],
+    values: Mapping[str, Any],
+) -> KeywordError:
+    """The error of arguments that a function does not have."""
+    present = {name: value for name, value in values.items() if name in signature}
+    config = {key: value for words in values.values() if isinstance(words, Mapping)
+              for key, value in words.items()}  # fmt: skip
+    rule = scaling_call(config | {**values}) if "scaling" in signature else ""
+    advice: dict[str, list[str]] = {}
+    for name in strange:
+        text = argument_advice(name, signature, present, values[name])
+        if rule and name in f"{SCALINGS} {ORIGINALS}".split():
+            text = f"Write scaling={rule}; posenc.from_hf reads the `rope_scaling` of a config."
+        elif name in LENGTHS.split() and text.startswith("There is no longest"):
+            text = f"{text} {WHOLE.get(kind_of(caller), '')}".strip()
+            text = text.replace("(n)", f"({values[name]})")
+        advice.setdefault(text, []).append(name)
+    everything = f"It has {', '.join(signature)}." if advice.pop("", None) else ""
+    parts = [
+        f"For {' and '.join(of)}: {text}" if len(strange) > 1 else text
+        for text, of in advice.items()
+    ]
+    todo = " ".join(filter(None, [*parts, everything, CALLS.get(caller, "")]))
+    return KeywordError(
+        mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)
+    )
