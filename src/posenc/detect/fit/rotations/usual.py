@@ -18,8 +18,9 @@ from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.ramps import FACTORS
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
+from posenc.scaling.llama3 import Llama3
 from posenc.scaling.ntk import NTK
-from posenc.scaling.ramps import Llama3, YaRN
+from posenc.scaling.yarn import YaRN
 
 LENGTHS = tuple(2**k for k in range(11, 19))
 FARTHEST = 6.0  # errors by which a pair may be off
