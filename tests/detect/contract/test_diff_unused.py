@@ -10,7 +10,7 @@ from click.testing import CliRunner
 import posenc
 from posenc._core.errors import DataError
 from posenc.cli import app
-from posenc.detect.contract.sides.modules import unused_modules
+from posenc.detect.facts.loaded import unused_modules
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
