@@ -135,9 +135,9 @@ SCALING_NAMES = [name for name, module in VALUES.items() if module.startswith("p
 
 # By modules: what to write in place of the module itself.
 PACKAGES = {
-    "posenc.plot": "spec.plot() draws an encoding, posenc.plot.table(spec) its table",
-    "posenc.presets": "posenc.preset('llama3', 128) is one of posenc.presets.names()",
-    "posenc.explore": "`posenc explore` opens the page, posenc.explore.Widget() is for notebooks",
+    "plot": "spec.plot() draws an encoding, posenc.plot.table(spec) its table",
+    "presets": "posenc.preset('llama3', 128) is one of posenc.presets.names()",
+    "explore": "`posenc explore` opens the page, posenc.explore.Widget() is for notebooks",
 }
 
 # Parts of names, as everybody composes them -> what does that here. The first that fits is named.
@@ -271,10 +271,14 @@ class Package(ModuleType):
     """A module of posenc that says what to write where it is called, indexed or shown."""
 
     def __repr__(self) -> str:
-        return f"<module {self.__name__!r}: {PACKAGES[self.__name__]}>"
+        return f"<module {self.__name__!r}: {self._instead}>"
+
+    @property
+    def _instead(self) -> str:
+        return PACKAGES[self.__name__.rpartition(".")[2]]
 
     def __call__(self, *_: Any, **__: Any) -> NoReturn:
-        raise KeywordError(f"{self.__name__} is a module. {PACKAGES[self.__name__]}.")
+        raise KeywordError(f"{self.__name__} is a module. {self._instead}.")
 
     __getitem__ = __call__
 
