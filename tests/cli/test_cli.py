@@ -700,7 +700,7 @@ def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
     for name in ("none.json", "./none", "owner/model-8b"):
         told = run(name, code=2).output
         assert f"No such command {name!r}, and no such file or folder is there" in told
-    for word, way in (("nonesuch", ". Known: "), ("lsit", ". Did you mean 'list'?")):
+    for word, way in (("nonesuch", ". Known: "), ("lists", ". Did you mean 'list'?")):
         assert f"No such command {word!r}{way}" in run(word, code=2).output
 
 

@@ -251,6 +251,7 @@ ALLOWED = {
     "learn/lessons.py": {"tomllib.loads", "file.read_text"},
     "plot/content.py": {"(FOLDER / 'heads.json').read_text", "json.loads", "np.load"},
     "plot/export.py": {"zipfile.ZipFile"},
+    "plot/trained.py": {"LOSSES.read_text", "json.loads", "np.load"},
     "presets/_rows.py": {"json.loads", "file.read_text"},
     "study/claims/registered.py": {
         "tomllib.loads",

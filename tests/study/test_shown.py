@@ -20,7 +20,7 @@ SOURCE = Path(posenc.__file__).parent
 DATA = Path(__file__).resolve().parents[2] / "docs" / "data"
 # What `posenc extend` says was contradicted -> the claim.
 SAID = {
-    "that it ranks rules by their loss": "extend-order",
+    "that the order ranks rules by their loss": "extend-order",
     "that its first rule reads long texts better than every other": "extend-recommended",
 }
 
@@ -28,8 +28,8 @@ SAID = {
 @pytest.mark.costly
 def test_what_extend_says_of_the_study_is_its_verdict() -> None:
     verdicts = {v.claim.id: v.word for v in judge(read_csv(DATA), claims())}
-    start = "A registered study of small models contradicted the claims "
-    assert start + " and ".join(SAID) in extension.ORDER
+    start = "A registered study of small models contradicted two claims: "
+    assert start + ", and ".join(SAID) in extension.ORDER
     assert {verdicts[claim] for claim in SAID.values()} == {"contradicted"}
 
 

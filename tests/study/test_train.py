@@ -60,9 +60,10 @@ def test_every_task_trains(name: str) -> None:
     outcome = train(cell(name, "rope-ntk" if changes else "alibi", **changes))
     assert outcome.verdict == "finished"
     assert outcome.steps == 3
-    assert {row["bucket"] for row in outcome.rows} == {
-        f"{factor:g}L" for factor in TASKS[name]().factors
-    }
+    ends = {f"{factor:g}L" for factor in TASKS[name]().factors}
+    buckets = {row["bucket"] for row in outcome.rows}
+    assert buckets >= ends
+    assert buckets == ends or name.startswith("extension")  # also at each half length
     metrics = {row["metric"] for row in outcome.rows}
     assert TASKS[name].metric in metrics
     assert ("nats-tuned" in metrics) == (name == "rope-scaling")

@@ -128,7 +128,7 @@ def test_pain_8_explain_shows_the_magnitude() -> None:
     from posenc.detect.explain.describe import lines
 
     text = "\n".join(lines(posenc.from_hf(VERSION_4["deepseek v3"])))
-    assert "softmax scale times 1.87385" in text
+    assert "the softmax scale is multiplied by 1.87385" in text
     text = "\n".join(lines(posenc.from_hf(VERSION_4["qwen2 with yarn"])))
     assert "attention factor 1.13863, on cosines and sines" in text
 

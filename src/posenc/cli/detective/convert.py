@@ -21,7 +21,7 @@ from posenc.cli.options.common import (
     stored_option,
     with_options,
 )
-from posenc.cli.options.specs import spec_of
+from posenc.cli.options.specs import is_spec, spec_of
 from posenc.cli.output.show import print_answer, progress
 
 if TYPE_CHECKING:
@@ -291,6 +291,8 @@ def _spec(text: str, width: int, option: str) -> Any:
             return preset(text, width)
         except PosencError as error:
             raise click.UsageError(f"{option}: {error}") from error
+    known = is_spec(text) or Path(text).exists()
+    refuse(not known, f"{option}: {text[:80]!r} is no JSON, no preset and no file.")
     return spec_of(text, option)
 
 

@@ -13,7 +13,6 @@ import click
 
 from posenc._core.errors import closest
 from posenc._core.foreign import kind_of, meanings
-from posenc.registry import spelled
 
 # What people call a command -> what to write.
 COMMAND_WORDS = {
@@ -94,6 +93,8 @@ def command_advice(name: str) -> str:
 
 def encoding_advice(text: str) -> str:
     """What to write for an encoding in the place of a command or picture; nothing for others."""
+    from posenc.registry import spelled
+
     name = spelled(text.partition("(")[0].removeprefix("posenc."))
     command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
     if not name:

@@ -11,7 +11,6 @@ import click
 from posenc._core.errors import PosencError
 from posenc._core.io import inputs
 from posenc.cli.options.common import file_there, is_json, refuse
-from posenc.registry import from_json, lookup, spelled
 
 CALL = re.compile(r"\s*(?:posenc\.)?([^\W\d]\w*)\(.*\)\s*", re.DOTALL)
 
@@ -22,12 +21,16 @@ class SpecTextError(click.UsageError):
 
 def is_spec(text: str) -> bool:
     """Whether an argument is a spec itself, not the name of a file or a preset."""
+    from posenc.registry import spelled
+
     call = CALL.fullmatch(text)
     return is_json(text) or (call is not None and bool(spelled(call[1])))
 
 
 def spec_of(text: str, option: str) -> Any:
     """What a text says: JSON, `RoPE(64, pairing="half")`, or a file of the JSON or of a config."""
+    from posenc.registry import from_json
+
     refuse(not text, f"{option} is empty: give the JSON of a spec, or a file of it.")
     if not is_spec(text):
         try:
@@ -55,6 +58,8 @@ def _value(node: ast.AST) -> Any:
     """A class of the registry with plain values; nothing else is called."""
     if not isinstance(node, ast.Call):
         return ast.literal_eval(node)
+    from posenc.registry import lookup, spelled
+
     name = ast.unparse(node.func).rpartition(".")[2]
     fields = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
     return lookup(spelled(name) or name)(*map(_value, node.args), **fields)
@@ -64,6 +69,8 @@ def _of_file(name: str, option: str) -> Any:
     """The spec of a file: of JSON that has a type, or of a config with one encoding."""
     text = inputs.content(name, inputs.SPEC)
     if b'"model_type"' not in text:
+        from posenc.registry import from_json
+
         return from_json(text)
     from posenc.detect.facts import explain
 

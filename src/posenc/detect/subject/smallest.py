@@ -14,6 +14,7 @@ from posenc.detect.subject.code import refuse_if
 from posenc.detect.subject.reach import Reach, listed
 
 MOST = 120  # calls to make a call smaller
+WRITES = "which writes into the positions that it is given"
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         (f"{call.wide} times as wide", call.wide > 1),
         (f"in another form ({call.form.form.words if call.form else ''})", call.form is not None),
         ("answered in another shape", out.shape != wanted.shape),
-        ("which writes into the positions that it is given", bench.written),
+        (WRITES, bench.written),
     )
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(

@@ -77,7 +77,7 @@ SHAPE = ViewShape(
     (TRAINED, FACTOR, RULE, LOSS),
     cursor=("j",),
     usual=usual,
-    first=("enc", "f", "rule", "loss"),
+    first=("f", "rule", "loss"),
     dead=_dead,
 )
 

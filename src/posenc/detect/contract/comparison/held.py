@@ -26,7 +26,7 @@ from posenc.detect.fit import words as sentences
 from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
 from posenc.detect.subject.plan import Call
 from posenc.detect.subject.reach import of_spec
-from posenc.detect.subject.smallest import SmallestCall
+from posenc.detect.subject.smallest import WRITES, SmallestCall
 from posenc.detect.subject.survey import SEED, Bench
 
 SCATTERED = 48  # positions that are drawn
@@ -177,6 +177,8 @@ def _shown(call: SmallestCall) -> Difference:
            "heads": call.heads > 1, "strides": "not contiguous" in call.notes}  # fmt: skip
     field = next((name for name, holds in odd.items() if holds), "positions")
     first = min((p for row in call.positions for p in row), default=None)
+    if WRITES in call.notes:
+        return Difference("positions", "as they came", "written into", None, first)
     ours, theirs = (f"{number:.6g}" for number in (call.expected, call.received))
     return Difference(field, ours, theirs, call.difference, first, "its worst entry")
 
