@@ -58,11 +58,17 @@ def _meet(one: SheetPanel, other: SheetPanel, axis: int) -> bool:
     return a < d and c < b
 
 
-def stretched(panels: Sequence[SheetPanel], axis: int, room: float) -> float:
-    """The factor by which panels fill the room along an axis; 0 where labels alone exceed it."""
+def stretched(
+    panels: Sequence[SheetPanel], axis: int, room: float, square: float | None = None
+) -> float:
+    """The factor by which panels fill the room along an axis; 0 where labels alone exceed it.
+
+    That of square ones is the same, or `square`.
+    """
+    settled = {"still": 1.0, **({} if square is None else {"square": square})}
 
     def length(factor: float) -> float:
-        return along(panels, axis, [1.0 if p.keep == "still" else factor for p in panels])[1]
+        return along(panels, axis, [settled.get(p.keep, factor) for p in panels])[1]
 
     low, high = 0.0, 64.0
     for _ in range(40):
