@@ -13,7 +13,7 @@ from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import Axis, Chart
 from posenc.plot.panels.text import Tick
 
-LEADER = {"linewidth": 0.6, "shrinkA": 0, "shrinkB": 1, "relpos": (0, 0.5)}
+LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
 BAND = 0.28  # opacity of a band around a curve
 
 
@@ -101,17 +101,19 @@ def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, 
             order,
             strict=True,
         ):
-            _, text, style = names[index]
-            notes.append(
-                sheet.note(
-                    axes,
-                    text,
-                    (1, names[index][0]),
-                    xycoords=("axes fraction", "data"),
-                    xytext=(12, float(at) - heights[index]),
-                    va="center",
-                    color=style["color"],
-                    arrowprops={"arrowstyle": "-", "color": style["color"], **LEADER},
+            end, text, style = names[index]
+            colour = style["color"]
+            leader = {
+                "xycoords": ("axes fraction", "data"),
+                "arrowprops": {**LEADER, "color": colour},
+            }
+            beside = {"xytext": (14, float(at)), "va": "center", "color": colour}
+            notes.extend(
+                (
+                    sheet.note(
+                        axes, "", (1, end), xytext=(12, float(at) - heights[index]), **leader
+                    ),
+                    sheet.note(axes, text, (1, 0), **beside),
                 )
             )
 
