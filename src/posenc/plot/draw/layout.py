@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import Any, Literal
 
-PAD = 9.0  # points between the labels of neighbours
+PAD, BELOW = 9.0, 5.0  # points between the labels of neighbours, and of those below each other
 Keep = Literal["", "cells", "square", "still"]
 
 
@@ -43,7 +43,7 @@ def along(
         free = [i for i in over if panels[i].keep != "still"] or over
         longest = max((factors[i] for i in free), default=0.0) * (high - low)
         apart = [
-            at[spans[i][1]] + after[i] + before[j] + PAD
+            at[spans[i][1]] + after[i] + before[j] + (PAD, BELOW)[axis]
             for i, j in permutations(range(len(spans)), 2)
             if spans[i][1] <= low and spans[j][0] == high and _meet(panels[i], panels[j], 1 - axis)
         ]

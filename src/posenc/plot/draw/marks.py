@@ -137,7 +137,7 @@ def _apart(places: np.ndarray, gap: float, height: float) -> np.ndarray:
 
 
 MOST = 7  # ticks of an axis
-SET, APART = 0.85, 1.25  # letters from a word of cells to the next, and from number to number
+SET, APART = 0.92, 1.25  # letters from a word of cells to the next, and from number to number
 
 
 def ruled(axis: Any, rule: Axis, *others: Any) -> None:

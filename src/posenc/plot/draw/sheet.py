@@ -22,7 +22,7 @@ LEAST_WIDE = 320  # points of an unfitted picture, for its words
 LINE, GAP = 1.45, 8  # heights of a line in letters; points between words and panels
 SMALL = 0.8  # of the usual letters, in a picture for paper
 FLAT = 0.4  # of the usual height: the least that charts leave to matrices below them
-WIDE = 0.3  # of the width: the most that the names of curves take beside them
+WIDE = 0.25  # of the width: the most that the names of curves take beside them
 
 
 class Sheet:
@@ -101,6 +101,7 @@ class Sheet:
             axes.set_facecolor("none")
         size = self.points(9.5, "xtick.labelsize")
         axes.tick_params(colors=self.theme.muted, labelsize=size, length=3, width=0.8)
+        axes.tick_params(which="minor", color=self.theme.muted, length=1.5, width=0.5)
         for label in (axes.xaxis.label, axes.yaxis.label):
             label.set(color=self.theme.ink, fontsize=self.points(10, "axes.labelsize"))
         for name, spine in axes.spines.items():

@@ -141,7 +141,8 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:
-    factors = [r for r in stretch.rules if r.effect.attention_factor != 1]
+    drawn = stretch.rules
+    factors = [r for r in drawn if r.effect.attention_factor != 1]
     listed = ", ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
     return present(
         f"Trained on {whole(stretch.original_length)} positions, stretched "
@@ -149,7 +150,7 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
         f"{plural(stretch.slow, 'pair')} finish no turn in training; "
         f"{stretch.fast} finish {FAST:g} or more.",
         *(
-            f"{words}: {', '.join(f'{r.label} {getattr(r.effect, name)}' for r in stretch.rules)}."
+            f"{words} ({'; '.join(f'{r.label}: {getattr(r.effect, name)}' for r in drawn)})."
             for words, name in (
                 (f"Of {stretch.slow} slow pairs meet unseen angles", "unseen"),
                 (f"Of {stretch.fast} fast pairs lose their step", "lost"),
