@@ -353,8 +353,10 @@ def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
 
 
 def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
-    circle, theme = np.linspace(0, 2 * np.pi, 181), sheet.theme
-    axes.plot(np.cos(circle), np.sin(circle), color=theme.rule, linewidth=0.8)
+    from matplotlib.patches import Circle
+
+    theme = sheet.theme
+    axes.add_patch(Circle((0, 0), 1, fill=False, color=theme.rule, linewidth=0.8))
     if dial.trail is not None and len(dial.trail) > 2:
         look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": theme.muted}
         axes.plot(*dial.trail.T, **look)
