@@ -24,6 +24,7 @@ from posenc.explore.state.files import load
 from posenc.explore.views import ON_PAPER, SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
+from posenc.plot.panels import grammar
 from posenc.plot.panels import text as words
 from posenc.plot.trained import learned_rows
 from posenc.plot.views import bias, loss, stretch
@@ -506,7 +507,7 @@ def test_biases_are_the_library_s():
     for cell in panel(header, "matrices")["cells"]:
         head = int(cell["id"].split("-")[1])
         limit = float(np.abs(expected[head])[~np.triu(np.ones((40, 40), dtype=bool), 1)].max())
-        assert cell["title"].endswith(f"to ±{words.number(limit, 3)}")
+        assert cell["title"] == f"{head}: ±{words.number(limit, 3 if limit >= 1 else 2)}"
         tile, mask = arrays[cell["tile"]], arrays[cell["mask"]]
         future = np.triu(np.ones((40, 40), dtype=bool), 1)
         np.testing.assert_array_equal(mask, future)
@@ -675,11 +676,12 @@ def test_two_tables_share_a_scale_and_have_a_difference():
     cells = panel(header, "table")["cells"]
     a = posenc.table(posenc.Sinusoidal(32), 40, dtype="float64")
     b = posenc.table(posenc.Sinusoidal(32, base=100), 40, dtype="float64")
-    for cell, values in zip(cells, (a, b, a - b), strict=True):
-        np.testing.assert_array_equal(arrays[cell["tile"]], palette.indices(values, 1.0))
-    assert [cell["title"] for cell in cells] == ["A", "B", "A − B"]
-    assert header["compare"] == {"a": "Sinusoidal(32)", "b": "Sinusoidal(32, base=100.0)"}
     largest = float(np.abs(a - b).max())
+    for cell, values, limit in zip(cells, (a, b, a - b), (1.0, 1.0, largest), strict=True):
+        np.testing.assert_array_equal(arrays[cell["tile"]], palette.indices(values, limit))
+    # A difference beyond the scale of both has its own, which is said.
+    assert [cell["title"] for cell in cells] == ["A", "B", f"A − B, ±{words.number(largest, 3)}"]
+    assert header["compare"] == {"a": "Sinusoidal(32)", "b": "Sinusoidal(32, base=100.0)"}
     assert words.number(largest) in panel(header, "table")["caption"]
 
 
@@ -1037,3 +1039,17 @@ def test_ticks_of_logarithmic_axes_are_powers():
         "100,000",
     ]
     assert [t.at for t in words.log_ticks(0.9, 9)] == [1, 2, 5]
+    # A factor is marked where it doubles, and at every other doubling where it is large.
+    assert [t.at for t in words.log_ticks(0.92, 9, base=2)] == [1, 2, 4, 8]
+    assert [t.at for t in words.log_ticks(1, 2**20, 6, base=2)] == [1, 16, 256, 4096, 2**16, 2**20]
+
+
+def test_a_short_axis_has_both_of_its_ends_and_cells_go_by_powers_of_two():
+    """Zero alone says no scale; every 43rd position is no place of a bit."""
+    for limit in (0.177, 1.0, 9.0):
+        texts = [tick.text for tick in grammar.values("value", -limit, limit, most=3).marks(3)]
+        assert "0" in texts
+        assert len(texts) == 3
+    numbers = grammar.Axis("position", (0, 256), cells=True, names=tuple(map(str, range(256))))
+    assert [tick.text for tick in numbers.marks(6)] == ["0", "64", "128", "192"]
+    assert [tick.text for tick in numbers.marks(256)] == list(numbers.names)

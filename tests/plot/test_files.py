@@ -465,6 +465,18 @@ def test_looks_that_cannot_be_are_named(look: dict[str, Any], said: str) -> None
         posenc.plot.table(posenc.Sinusoidal(8), positions=16, **look)
 
 
+@pytest.mark.parametrize(
+    ("name", "spec"), [("rotation", posenc.RoPE(128, pairing="half")), ("bias", posenc.ALiBi(8))]
+)
+def test_pictures_of_many_curves_fit_a_column(name: str, spec: Any) -> None:
+    """Names too long for its width are folded below; a page is filled to its right edge."""
+    draw = getattr(posenc.plot, name)
+    assert_readable((figure := draw(spec, size="3.3in").figure), figure.bbox)
+    page = draw(spec, size="7in x 5in").figure
+    page.canvas.draw()
+    assert max(axes.get_window_extent().x1 for axes in page.axes) > 0.9 * page.bbox.width
+
+
 def test_a_table_in_given_axes_has_the_pixels_of_those_axes() -> None:
     figure = Figure(figsize=(6, 10), dpi=72)
     ax = figure.add_axes((60 / 432, 50 / 720, 150 / 432, 600 / 720))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import Any, Literal
 
-PAD = 9.0  # points between the labels of neighbours
+PAD, BELOW = 9.0, 5.0  # points between the labels of neighbours, and of those below each other
 Keep = Literal["", "cells", "square", "still"]
 
 
@@ -43,7 +43,7 @@ def along(
         free = [i for i in over if panels[i].keep != "still"] or over
         longest = max((factors[i] for i in free), default=0.0) * (high - low)
         apart = [
-            at[spans[i][1]] + after[i] + before[j] + PAD
+            at[spans[i][1]] + after[i] + before[j] + (PAD, BELOW)[axis]
             for i, j in permutations(range(len(spans)), 2)
             if spans[i][1] <= low and spans[j][0] == high and _meet(panels[i], panels[j], 1 - axis)
         ]
@@ -58,11 +58,17 @@ def _meet(one: SheetPanel, other: SheetPanel, axis: int) -> bool:
     return a < d and c < b
 
 
-def stretched(panels: Sequence[SheetPanel], axis: int, room: float) -> float:
-    """The factor by which panels fill the room along an axis; 0 where labels alone exceed it."""
+def stretched(
+    panels: Sequence[SheetPanel], axis: int, room: float, square: float | None = None
+) -> float:
+    """The factor by which panels fill the room along an axis; 0 where labels alone exceed it.
+
+    That of square ones is the same, or `square`.
+    """
+    settled = {"still": 1.0, **({} if square is None else {"square": square})}
 
     def length(factor: float) -> float:
-        return along(panels, axis, [1.0 if p.keep == "still" else factor for p in panels])[1]
+        return along(panels, axis, [settled.get(p.keep, factor) for p in panels])[1]
 
     low, high = 0.0, 64.0
     for _ in range(40):

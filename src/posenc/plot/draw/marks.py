@@ -13,6 +13,7 @@ from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import Axis, Chart
 from posenc.plot.panels.text import Tick
 
+LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
 BAND = 0.28  # opacity of a band around a curve
 
 
@@ -100,15 +101,19 @@ def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, 
             order,
             strict=True,
         ):
-            _, text, style = names[index]
-            notes.append(
-                sheet.note(
-                    axes,
-                    text,
-                    (1, 0),
-                    xytext=(6, float(at)),
-                    va="center",
-                    color=style["color"],
+            end, text, style = names[index]
+            colour = style["color"]
+            leader = {
+                "xycoords": ("axes fraction", "data"),
+                "arrowprops": {**LEADER, "color": colour},
+            }
+            beside = {"xytext": (14, float(at)), "va": "center", "color": colour}
+            notes.extend(
+                (
+                    sheet.note(
+                        axes, "", (1, end), xytext=(12, float(at) - heights[index]), **leader
+                    ),
+                    sheet.note(axes, text, (1, 0), **beside),
                 )
             )
 
@@ -132,11 +137,15 @@ def _apart(places: np.ndarray, gap: float, height: float) -> np.ndarray:
 
 
 MOST = 7  # ticks of an axis
+SET, APART = 0.92, 1.25  # letters from a word of cells to the next, and from number to number
 
 
-def ruled(axis: Any, rule: Axis) -> None:
-    """Ticks of matplotlib at the places and with the words that a rule gives."""
-    from matplotlib.ticker import FuncFormatter, Locator, NullLocator
+def ruled(axis: Any, rule: Axis, *others: Any) -> None:
+    """Ticks of matplotlib at the places and with the words that a rule gives.
+
+    Where `others` are, axes of the same cells, as many ticks as fit along each of them.
+    """
+    from matplotlib.ticker import FuncFormatter, Locator, LogLocator, NullFormatter, NullLocator
 
     words: dict[float, str] = {}
 
@@ -144,7 +153,7 @@ def ruled(axis: Any, rule: Axis) -> None:
         """The most ticks that stand beside each other."""
 
         def __call__(self) -> list[float]:
-            shown = {tick.at: worded(tick.text) for tick in _shown(self.axis, rule)}
+            shown = {tick.at: worded(tick.text) for tick in _shown((self.axis, *others), rule)}
             words.update(shown)
             return list(shown)
 
@@ -152,7 +161,9 @@ def ruled(axis: Any, rule: Axis) -> None:
     if _turned(axis, rule):
         axis.set_tick_params(rotation=90)
     axis.set_major_formatter(FuncFormatter(lambda at, _: words.get(at, "")))
-    axis.set_minor_locator(NullLocator())
+    fine = LogLocator(subs=(2, 5)) if rule.scale == "log" and rule.base == 10 else NullLocator()
+    axis.set_minor_locator(fine)
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _turned(axis: Any, rule: Axis) -> bool:
@@ -162,21 +173,22 @@ def _turned(axis: Any, rule: Axis) -> bool:
     )
 
 
-def _shown(axis: Any, rule: Axis) -> tuple[Tick, ...]:
+def _shown(along: tuple[Any, ...], rule: Axis) -> tuple[Tick, ...]:
     usual = MOST if rule.most > 2 else rule.most
     most = len(rule.names) if isinstance(rule.names, tuple) else usual
     for several in range(most, 0, -1):
         marks = rule.marks(several)
         longest = max((len(mark.text) for mark in marks), default=1)
-        if len(marks) <= _room(axis, longest, turned=_turned(axis, rule)):
+        if len(marks) <= min(_room(axis, longest, rule) for axis in along):
             return marks
-    return rule.marks(1)[:1] if most else ()
+    return tuple(sorted(rule.marks(1), key=lambda tick: abs(tick.at))[:1]) if most else ()
 
 
-def _room(axis: Any, letters: int, *, turned: bool) -> int:
+def _room(axis: Any, letters: int, rule: Axis) -> int:
     """How many labels of so many letters stand beside each other along an axis."""
     box = axis.axes.get_window_extent()
     size = axis.get_major_ticks(1)[0].label1.get_size()
-    across = axis.axis_name == "x" and not turned
+    across = axis.axis_name == "x" and not _turned(axis, rule)
+    line = SET if isinstance(rule.names, tuple) else APART
     length = (box.width if axis.axis_name == "x" else box.height) * 72 / axis.axes.figure.dpi
-    return max(1, int(length / (size * (0.64 * letters + 1.2 if across else 1.7))))
+    return max(1, int(length / (size * (0.64 * letters + 1.2 if across else line))))

@@ -43,6 +43,7 @@ ROW, WAVE = 14, 26  # of a strip, and of one with a curve
 DIAL = 96
 ARC = 44
 COMPACT = 64  # of a chart whose title stands at its right
+SHORT = 10  # letters of a title that stands above a small map
 NARROW = 360  # points of a picture in which dials stand in two lines
 MOST_TEXTS = 64  # cells of a row that may have one
 MARKED = 40  # points of a line up to which each is marked
@@ -81,7 +82,7 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
         high = round(high / max(0.5, sheet.frame.shrunk))  # words between curves stay as high
     axes = sheet.panel(0, top, room.wide, high)
     _axes(axes, panel.x, panel.y)
-    axes.tick_params(labelbottom=bool(panel.x.label))
+    axes.tick_params(labelbottom=bool(panel.x.label), bottom=bool(panel.x.label))
     if panel.compact:
         axes.set_ylim(*widened(*panel.y.domain, share=0.07))
     for series in sorted(panel.series, key=lambda series: series.front):
@@ -91,7 +92,8 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
     for mark in panel.marks:
         _mark(sheet, axes, mark)
     if panel.compact:
-        title = sheet.name(int(panel.id.rpartition("-")[2]), panel.title).replace(", ", "\n")
+        title = sheet.name(int(panel.id.rpartition("-")[2]), panel.title)
+        title = title.replace(": ", "\n").replace(", ", "\n")
         sheet.note(axes, title, (1, 0.5), xytext=(8, 0), va="center")
         if len(panel.series) > 1 and not top:
             curves = [(series.label[:1], sheet.style(series.style)) for series in panel.series]
@@ -103,12 +105,14 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
 
 
 def _axes(axes: Any, x: Axis, y: Axis) -> None:
+    alike = x.cells and y.cells and x.domain == y.domain
     for axis, rule in ((axes.xaxis, x), (axes.yaxis, y)):
         if rule.scale != "linear":
             axis._set_axes_scale(
                 rule.scale, **({"linthresh": 10} if rule.scale == "symlog" else {})
             )
-        ruled(axis, rule)
+        ruled(axis, rule, *((axes.xaxis, axes.yaxis) if alike else ()))
+    axes.spines["left"].set_visible(bool(y.most))
     axes.set(xlim=x.domain, ylim=y.domain, xlabel=x.label, ylabel=y.label)
 
 
@@ -192,21 +196,28 @@ def _heatmap(sheet: Sheet, panel: Heatmap, top: float, room: Room) -> float:
 def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     """Heatmaps in lines; what their axes are stands at the left and below."""
     across = min(panel.across, len(panel.cells))
-    sizes = [_size(cell, room.each(across)) for cell in panel.cells]
-    if _is_narrow(sheet) and panel.across > 3:
+    wide, high = sheet.room()
+    if wide and high and wide > high and panel.across > 3:
+        across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
+    elif _is_narrow(sheet) and panel.across > 3 and max(len(c.title) for c in panel.cells) > SHORT:
         across = min(2, across)
+    sizes = [
+        _size(cell, room.each(max(across, min(panel.across, len(panel.cells)))))
+        for cell in panel.cells
+    ]
     wide, high = (max(size[side] for size in sizes) for side in (0, 1))
     for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
         line, column = divmod(place, across)
         axes = _tile(sheet, cell, (column * (wide + GAP), top + line * (high + GAP), *size))
         if column and cell.y == panel.cells[place - 1].y:
-            axes.tick_params(labelleft=False)
+            axes.tick_params(labelleft=False, left=False)
             axes.set_ylabel("")
         if any(below.x.domain == cell.x.domain for below in panel.cells[place + across :][:1]):
-            axes.tick_params(labelbottom=False)
+            axes.tick_params(labelbottom=False, bottom=False)
             axes.set_xlabel("")
-    _bar(sheet, panel.cells[0], across * (wide + GAP), top, min(120, max(high, 40)))
-    return -(-len(panel.cells) // across) * (high + GAP) - GAP
+    total = -(-len(panel.cells) // across) * (high + GAP) - GAP
+    _bar(sheet, panel.cells[0], across * (wide + GAP), top, total)
+    return total
 
 
 def _is_narrow(sheet: Sheet) -> bool:
@@ -224,7 +235,7 @@ def _size(panel: Heatmap, most: tuple[int, int]) -> tuple[int, int]:
 
 def _tile(sheet: Sheet, panel: Heatmap, box: tuple[float, float, float, float]) -> Any:
     keep: Keep = "" if panel.y.names else "cells"
-    if panel.x.domain == panel.y.domain and panel.x.cells:
+    if panel.x.domain == panel.y.domain and panel.x.cells and panel.x.label != "dimension":
         keep = "square"
     axes = sheet.panel(*box, keep)
     _axes(axes, panel.x, panel.y)
@@ -269,6 +280,8 @@ def _bar(sheet: Sheet, panel: Heatmap, left: float, top: float, high: float) -> 
     )
     axes.set(xticks=[], ylim=(min(ends), 1))
     axes.yaxis.tick_right()
+    axes.yaxis.set_label_position("right")
+    axes.set_ylabel(panel.scale, fontsize=sheet.points(9), labelpad=2)
     axes.set_yticks(list(ends), ends.values())
     axes.spines[:].set_visible(False)
 
@@ -340,25 +353,22 @@ def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
 
 
 def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
-    circle, theme = np.linspace(0, 2 * np.pi, 181), sheet.theme
-    axes.plot(np.cos(circle), np.sin(circle), color=theme.rule, linewidth=0.8)
+    from matplotlib.patches import Circle
+
+    theme = sheet.theme
+    axes.add_patch(Circle((0, 0), 1, fill=False, color=theme.rule, linewidth=0.8))
     if dial.trail is not None and len(dial.trail) > 2:
         look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": theme.muted}
         axes.plot(*dial.trail.T, **look)
-    if dial.shadow is not None:
-        pale = {"color": sheet.style(0)["color"], "alpha": BAND, "solid_capstyle": "butt"}
-        axes.plot([0, dial.shadow[0]], [0, dial.shadow[1]], linewidth=5, **pale)
-        foot = zip(dial.hands[0][:2], dial.shadow, strict=True)
-        axes.plot(*map(list, foot), color=theme.muted, linewidth=0.7, linestyle=(0, (1, 1.5)))
-    if dial.bar is not None:
-        axes.plot([-1, 1], [-1.3, -1.3], color=theme.rule, linewidth=0.8)
-        wide = {"linewidth": 4, "solid_capstyle": "butt", "color": theme.ink}
-        axes.plot([0, dial.bar], [-1.3, -1.3], **wide)
     for x, y, index, _ in dial.hands[::-1]:
-        arrow = {"arrowstyle": "-|>", "color": sheet.style(index)["color"], "shrinkA": 0}
-        wide = {"shrinkB": 0, "linewidth": 2.4 - 0.8 * (not index)}
-        axes.annotate("", (x, y), (0, 0), arrowprops={**arrow, **wide})
-    axes.set(xlim=(-1.25, 1.25), ylim=(-1.4, 1.1), xticks=[], yticks=[], aspect="equal")
+        tip = {
+            "marker": "o",
+            "markersize": 3.5,
+            "markevery": [1],
+            "color": sheet.style(index)["color"],
+        }
+        axes.plot([0, x], [0, y], linewidth=2.4 - 0.8 * (not index), **tip)
+    axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = worded(f"{dial.label}\n{dial.note.partition(';')[0]}")
     axes.set_title(words, fontsize=sheet.points(8.5), color=theme.ink, pad=3)

@@ -8,7 +8,7 @@ from typing import Any
 
 from posenc._core.errors import ArgumentError
 from posenc.plot import palette
-from posenc.plot.draw.layout import Keep, SheetPanel, along, stretched
+from posenc.plot.draw.layout import PAD, Keep, SheetPanel, along, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import device, drawable
@@ -21,7 +21,8 @@ LEAST = 20.0  # points of a panel that is no strip
 LEAST_WIDE = 320  # points of an unfitted picture, for its words
 LINE, GAP = 1.45, 8  # heights of a line in letters; points between words and panels
 SMALL = 0.8  # of the usual letters, in a picture for paper
-WIDE = 0.38  # of the width: the most that the names of curves take beside them
+FLAT = 0.4  # of the usual height: the least that charts leave to matrices below them
+WIDE = 0.25  # of the width: the most that the names of curves take beside them
 
 
 class Sheet:
@@ -100,6 +101,7 @@ class Sheet:
             axes.set_facecolor("none")
         size = self.points(9.5, "xtick.labelsize")
         axes.tick_params(colors=self.theme.muted, labelsize=size, length=3, width=0.8)
+        axes.tick_params(which="minor", color=self.theme.muted, length=1.5, width=0.5)
         for label in (axes.xaxis.label, axes.yaxis.label):
             label.set(color=self.theme.ink, fontsize=self.points(10, "axes.labelsize"))
         for name, spine in axes.spines.items():
@@ -229,10 +231,15 @@ class Sheet:
         self.ends = []
         axes = self.panel(0, max(panel.span(1)[1] for panel in self.panels) + 10, 1, 1, "still")
         axes.set_axis_off()
-        room = width - max(panel.needs[0] for panel in self.panels) - 2 * THIN
+        room = width - max(panel.needs[0] for panel in self.panels) - 2 * THIN - PAD
+        size = self.points(9, "legend.fontsize")
+        names = [
+            (self._folded(text, size, "normal", room - 4 * size), style)
+            for text, style in self.named.items()
+        ]
         for columns in (4, 3, 2, 1):
             place = {"loc": "upper left", "borderpad": 0, "ncols": columns, "columnspacing": 1.2}
-            legend = self.key(axes, self.named.items(), **place)
+            legend = self.key(axes, names, **place)
             if self._in_points(legend.get_window_extent().width) < room:
                 break
 
@@ -248,8 +255,10 @@ class Sheet:
         words = self._words(width - 2 * margin)
         around = 2 * margin + sum(words)
         if height is not None:
-            room = max(least, stretched(self.panels, 1, height - around))
-            across = min(across, room)
+            room = max(least, stretched(self.panels, 1, height - around, across))
+            if room < FLAT:
+                room = max(least, stretched(self.panels, 1, height - around))
+                across = min(across, room)
             down = [across if p.keep == "square" else room for p in self.panels]
             if any(panel.keep == "square" for panel in self.panels):
                 x, _ = along(self.panels, 0, evenly(self.panels, across))

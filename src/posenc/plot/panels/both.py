@@ -49,9 +49,11 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
     if a.values is not None and b.values is not None and a.values.shape == b.values.shape:
         difference = a.values - b.values
         apart = replace(a, values=difference, lines=(), numbers=(), lut="diverging")
-        cells.append(_scaled(apart, limit, "A − B"))
-        most = number(palette.largest(difference))
-        captions.append(f"One scale, up to ±{number(limit)}; largest difference {most}.")
+        most = palette.largest(difference)
+        own = max(most, limit)
+        title = "A − B" if own == limit else f"A − B, ±{number(own, 3)}"
+        cells.append(replace(_scaled(apart, own, "A − B"), title=title))
+        captions.append(f"A and B up to ±{number(limit)}; largest difference {number(most)}.")
     else:
         captions.append("No difference: A and B have different sizes.")
     if b.caption != a.caption:

@@ -35,6 +35,7 @@ class Axis:
     at: float | None = None  # where the cursor is, in data units
     to: np.ndarray | None = None  # what `key` is set to for each integer, if not to that integer
     most: int = field(default=7, metadata=HERE)  # ticks of the page, about
+    base: int = field(default=10, metadata=HERE)  # of the powers that are marked, if logarithmic
     # What cells are called: words, or the numbers from 0 on in the order in which they stand.
     names: tuple[str, ...] | np.ndarray | None = field(default=None, metadata=HERE)
     SENT: ClassVar[tuple[str, ...]] = ("ticks",)
@@ -50,14 +51,16 @@ class Axis:
         if self.scale == "symlog":  # beyond 10 to both sides
             return tuple(t for t in (Tick(0, "0"), *log_ticks(1, high, most - 1)) if t.at != 1)
         if self.scale == "log":
-            return log_ticks(low, high, most)
+            return log_ticks(low, high, most, self.base)
         if not self.cells:
-            return ticks(low, high, most) or (Tick(low, number(low)),)
+            inner = ticks(low, high, most)
+            ends = (Tick(low, number(low)), Tick(high, number(high)))
+            return inner if len(inner) > 1 else (ends[0], *inner, ends[1])
         return self._cells(int(low), int(high), most)
 
     def _cells(self, start: int, stop: int, most: int) -> tuple[Tick, ...]:
         if isinstance(self.names, tuple):
-            every = max(1, -(-len(self.names) // max(most, 1)))
+            every = 1 << (-(-len(self.names) // max(most, 1)) - 1).bit_length()
             return tuple(Tick(n + 0.5, word) for n, word in enumerate(self.names))[::every]
         if self.names is not None:
             marks = _named(self.names, start, stop, most)
@@ -131,6 +134,7 @@ class Heatmap(Panel, kind="heatmap"):
     # What the tile was made of; it stays here, for files and for comparisons.
     values: np.ndarray | None = field(default=None, metadata=HERE)
     limit: float = field(default=1.0, metadata=HERE)
+    scale: str = field(default="", metadata=HERE)  # what the colours are, beside them on paper
 
 
 @dataclass(frozen=True)
@@ -366,9 +370,9 @@ def values(label: str, low: float, high: float, *, most: int = 4) -> Axis:
     return Axis(label, (low, high), most=most)
 
 
-def logarithmic(label: str, low: float, high: float) -> Axis:
+def logarithmic(label: str, low: float, high: float, *, base: int = 10) -> Axis:
     """A logarithmic axis of positive numbers."""
-    return Axis(label, (low, high), scale="log")
+    return Axis(label, (low, high), scale="log", base=base)
 
 
 def float32(x: np.ndarray) -> np.ndarray:

@@ -91,14 +91,16 @@ def ticks(low: float, high: float, most: int = 6) -> tuple[Tick, ...]:
     )
 
 
-def log_ticks(low: float, high: float, most: int = 7) -> tuple[Tick, ...]:
+def log_ticks(low: float, high: float, most: int = 7, base: int = 10) -> tuple[Tick, ...]:
     """Round numbers of a logarithmic axis."""
     if not (0 < low < high and math.isfinite(high)):
         return ()
-    first, last = math.ceil(math.log10(low) - 1e-9), math.floor(math.log10(high) + 1e-9)
-    if last - first >= 2:
+    first = math.ceil(math.log(low, base) - 1e-9)
+    last = math.floor(math.log(high, base) + 1e-9)
+    if last - first >= 2 or base != 10:
         chosen: Iterable[float] = (
-            10.0**n for n in range(first, last + 1, max(1, math.ceil((last - first + 1) / most)))
+            float(base) ** n
+            for n in range(first, last + 1, max(1, math.ceil((last - first + 1) / most)))
         )
     else:
         chosen = (

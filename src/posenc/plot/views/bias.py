@@ -199,6 +199,9 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
         f"{number(bias.limit)}, the most of the last query; others may go beyond."
         if rows
         else f"Biases up to ±{number(bias.limit)}; each head has a scale of its own.",
+        ""
+        if bias.slopes is None
+        else f"Slopes: {', '.join(number(float(slope), 3) for slope in bias.slopes)}.",
         f"A pixel covers {number(bias.per_pixel)} positions of each side."
         if bias.per_pixel > 1
         else "",
@@ -248,7 +251,7 @@ def _curves(data: BiasView, front: int | None) -> Chart:
         id="offset",
         title=f"{WHAT[data.softmax]} against the offset{before}",
         x=values("key − query", float(min(data.offsets[0], -1)), float(last), most=8),
-        y=values("", low, high),
+        y=values("bias" if data.softmax == "none" else "attention", low, high),
         series=tuple(
             Series(f"head {head}", places, float32(curve), n, front=head == front)
             for n, (head, curve) in enumerate(zip(data.heads, data.curves, strict=True))
@@ -273,19 +276,19 @@ def _matrix(data: BiasView, place: int) -> Heatmap:
     head, matrix, shares = data.heads[place], data.values[place], data.softmax == "rows"
     limit = data.limit if shares else palette.largest(matrix) or 1.0
     missing = np.broadcast_to(data.masked, matrix.shape) | ~np.isfinite(matrix)
-    slope = "" if data.slopes is None else f", slope {number(float(data.slopes[place]), 3)}"
     return Heatmap(
         id=f"head-{head}",
-        title=f"head {head}{slope}" + ("" if shares else f", to ±{number(limit, 3)}"),
+        title=f"head {head}" if shares else f"{head}: ±{number(limit, 3 if limit >= 1 else 2)}",
         tile=palette.shares(matrix, limit) if shares else palette.indices(matrix, limit),
         lut="sequential" if shares else "diverging",
         x=cells("key", *data.positions, key="kp", most=3),
         y=cells("query", *data.positions, key="p", most=3),
-        low="0" if shares else "−most",
-        high=number(limit) if shares else "most",
+        low="0" if shares else "−1",
+        high=number(limit) if shares else "1",
         mask=missing.astype(np.uint8) if missing.any() else None,
         label=f"Head {head}",
         place="full",
         values=matrix,
         limit=limit,
+        scale="" if shares else "share of its largest",
     )

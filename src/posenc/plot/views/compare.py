@@ -62,11 +62,21 @@ def data(
         f"A: {brief(a)}. B: {brief(b)}.",
         f"No difference is drawn: {why}."
         if difference is None
-        else f"Largest difference {number(most)}; one scale, up to ±{number(limit)}.",
+        else f"Largest difference {number(most)}; A and B up to ±{number(limit)}.",
         *(f"A: {text}" for text in first.caption),
         *(f"B: {text}" for text in second.caption if text not in first.caption),
     )
-    return Compare(view, first, second, difference, why, limit, most, f"{view}: A and B", caption)
+    return Compare(
+        view,
+        first,
+        second,
+        difference,
+        why,
+        limit,
+        most,
+        f"{view}: A, B" + (" and A − B" if difference is not None else ""),
+        caption,
+    )
 
 
 def limit_of(data: Any) -> float:

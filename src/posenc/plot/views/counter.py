@@ -168,7 +168,7 @@ def rows(data: Any) -> Table:
 
 def panels(data: Counter) -> tuple[Strips, ...]:
     """Bits and waves, and the row of the position that is looked at."""
-    usual = "bits of positions, each above its wave"
+    usual = "bars: the bit is 1; curves: the wave that turns as fast"
     of_one = f"position {whole(data.at or 0)} in binary: {data.digits}"
     strips = Strips(
         "counter",

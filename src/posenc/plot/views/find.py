@@ -20,7 +20,7 @@ from posenc.plot.rows import pictures_of, refuse
 MOST_SHOWN = 40  # positions of a convention
 NEAR = (None, np.array([1e-3]))  # how far beyond a position a wave is looked at
 MOST_LINES = 8
-LINE = 46  # pixels of a line with its words
+LINE = 34  # pixels of a line with its words
 FAR = 1000  # from here on the axis is logarithmic
 
 

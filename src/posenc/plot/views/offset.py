@@ -40,8 +40,8 @@ MOST_PRODUCTS = 1 << 27
 BLOCK = 1 << 19
 BANDS = {
     "none": "",
-    "positions": "band: from the least to the largest over positions",
-    "offsets": "band: from the least to the largest of the distances under a pixel",
+    "positions": "band: least to largest over positions",
+    "offsets": "band: least to largest under a pixel",
 }
 
 
@@ -260,7 +260,7 @@ def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
         f"{LOOKED_AT} offsets under each pixel."
         if offset.band == "offsets" and offset.axis == "linear"
         else "",
-        f"It first rises at offset {whole(offset.first_rise or 0)}; "
+        f"It first rises at distance {whole(offset.first_rise or 0)}; "
         f"{number(100 * (offset.rises or 0), 2)} % of the steps go up."
         if (offset.first_rise is not None and offset.rises is not None)
         else "",
@@ -284,7 +284,8 @@ def rows(data: Any) -> Table:
 def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
     """The curve with its band, which its title names."""
     name = NAMES[data.kind]
-    low, high = spread(float(data.low.min()), float(data.high.max()))
+    low, high = spread(min(float(data.low.min()), 0.0), float(data.high.max()))
+    low = low if data.low.min() < 0 else 0.0
     first, last = float(data.offsets[0]), float(data.offsets[-1])
     x = values("distance, positions", min(first, last - 1), max(last, 1.0), most=8)
     if data.axis == "log":
@@ -293,7 +294,7 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
     return (
         Chart(
             id="offset",
-            title=f"{name} of two rows, by their distance" + (f"; {band}" if band else ""),
+            title=f"{name}; {band}" if band else f"{name} of two rows",
             x=x,
             y=values("", low, high),
             series=(banded(label, data.offsets.astype(np.float64), data, band=bool(band)),),

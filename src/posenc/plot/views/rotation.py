@@ -328,7 +328,7 @@ def _terms(data: RotationView) -> Chart:
         id="terms",
         title=f"q · k = {number(data.score)}: what each pair adds",
         x=cells("pair", 0, len(data.terms), key="j"),
-        y=values("", low, high),
+        y=values("term of q · k", low, high),
         series=(
             Series("term", np.arange(len(data.terms)) + 0.5, float32(data.terms), draw="bars"),
         ),
@@ -346,7 +346,7 @@ def _score_chart(data: RotationView) -> Chart:
         id="scores",
         title="the score against the distance",
         x=values("query − key", places[0], places[-1], most=8),
-        y=values("", low, high),
+        y=values("score", low, high),
         series=tuple(
             Series(s.label, places, float32(s.values), n, front=n == 0)
             for n, s in enumerate(data.scores)

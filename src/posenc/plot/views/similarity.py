@@ -112,11 +112,11 @@ def panels(data: Similarity) -> tuple[Heatmap]:
     return (
         Heatmap(
             id="matrix",
-            title=f"{NAMES[data.kind]} of all positions",
+            title=f"{NAMES[data.kind]} of rows",
             tile=palette.indices(data.values, data.limit),
             lut="diverging",
-            x=cells("the other position", *data.positions),
-            y=cells("position", *data.positions, key="p"),
+            x=cells("position of one row", *data.positions),
+            y=cells("position of the other", *data.positions, key="p"),
             low=number(-data.limit),
             high=number(data.limit),
             caption=" ".join(data.caption),

@@ -164,7 +164,8 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:
-    factors = [r for r in stretch.rules if r.effect.attention_factor != 1]
+    drawn = stretch.rules
+    factors = [r for r in drawn if r.effect.attention_factor != 1]
     listed = ", ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
     return present(
         f"Trained on {whole(stretch.original_length)} positions, stretched "
@@ -172,9 +173,11 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
         f"{plural(stretch.slow, 'pair')} finish no turn in training; "
         f"{stretch.fast} finish {FAST:g} or more.",
         *(
-            f"{rule.label}: {rule.effect.unseen} of {stretch.slow} slow pairs meet unseen angles, "
-            f"{rule.effect.lost} of {stretch.fast} fast pairs lose their step."
-            for rule in stretch.rules
+            f"{words} ({'; '.join(f'{r.label}: {getattr(r.effect, name)}' for r in drawn)})."
+            for words, name in (
+                (f"Of {stretch.slow} slow pairs meet unseen angles", "unseen"),
+                (f"Of {stretch.fast} fast pairs lose their step", "lost"),
+            )
         ),
         f"Attention factor: {listed}." if factors else "",
         *(f"{RULES[name]} is left out: {why}" for name, why in stretch.left_out.items()),
@@ -262,7 +265,7 @@ def _stretches(data: Stretch, front: str) -> Chart:
         id="stretch",
         title="stretch of each pair, × (log)",
         x=cells(PAIRS, 0, len(data.rules[0].stretch), key="j"),
-        y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.12),
+        y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.12, base=2),
         series=_series(data, "stretch", front),
         marks=_slow_band(data),
         place="half",

@@ -81,7 +81,7 @@ def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
         "band goes from the least to the largest value."
         if bands
         else "",
-        f"Wavelengths from {ends[0]} to {ends[-1]} positions." if ends else "",
+        f"Wavelengths λ from {ends[0]} to {ends[-1]} positions." if ends else "",
     )
 
 
@@ -107,9 +107,9 @@ def chart(data: WavesView, curve: Curve, place: int, *, last: bool) -> Chart:
     what = "" if curve.label.startswith("dim") else f": {curve.label}"
     return Chart(
         id=f"wave-{place}",
-        title=f"dimension {curve.dim}{what}, wavelength {length(curve.wavelength)}",
+        title=f"dimension {curve.dim}{what}, λ = {length(curve.wavelength).split()[0]}",
         x=cells("position" if last else "", *data.positions, key="p"),
-        y=values("", -data.limit, data.limit, most=2),
+        y=values("value", -data.limit, data.limit, most=3),
         series=(series(curve),),
         caption=unresolved(curve),
         place="half",
