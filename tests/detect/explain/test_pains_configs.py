@@ -130,7 +130,7 @@ def test_pain_8_explain_shows_the_magnitude() -> None:
     text = "\n".join(lines(posenc.from_hf(VERSION_4["deepseek v3"])))
     assert "the softmax scale is multiplied by 1.87385" in text
     text = "\n".join(lines(posenc.from_hf(VERSION_4["qwen2 with yarn"])))
-    assert "attention factor 1.13863, on cosines and sines" in text
+    assert "attention factor 1.13863: multiplies cosines and sines" in text
 
 
 # --- 9: ramp, factor and original length ----------------------------------------------------------

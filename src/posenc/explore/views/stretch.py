@@ -215,8 +215,8 @@ def _ramps(data: stretch.Stretch) -> Iterator[Prose]:
         ratio = code / paper
         at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
         yield Prose(
-            "Two ramps are called YaRN. The paper's is linear in turns, the code's in the index of "
-            f"the pair: at pair {at} they stretch {_times(float(paper[at]))} and "
+            "YaRN's ramp is linear in turns in the paper, in the index of the pair in the code: at "
+            f"pair {at} they stretch {_times(float(paper[at]))} and "
             f"{_times(float(code[at]))}."
         )
 
