@@ -36,7 +36,7 @@ from posenc._core.errors import ArgumentError
 from posenc._core.spec.example import small
 from posenc.cli.commands.plot import command
 from posenc.plot import export, palette, rows
-from posenc.plot.draw.sheet import cells
+from posenc.plot.draw.layout import cells
 from posenc.plot.panels.text import number
 from posenc.plot.raster import tile
 from posenc.plot.rows import pictures_of

@@ -14,8 +14,9 @@ import numpy as np
 
 import posenc
 from posenc.plot import palette
+from posenc.plot.draw.layout import Room
 from posenc.plot.draw.look import framed
-from posenc.plot.draw.paper import Room, paint
+from posenc.plot.draw.paper import paint
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import Heatmap, cells
 from posenc.plot.panels.text import brief, number

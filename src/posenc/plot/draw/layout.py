@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise, permutations
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 PAD, BELOW = 9.0, 5.0  # points between the labels of neighbours, and of those below each other
 Keep = Literal["", "cells", "square", "still"]
@@ -75,3 +75,30 @@ def stretched(
         middle = (low + high) / 2
         low, high = (middle, high) if length(middle) <= room else (low, middle)
     return low
+
+
+def evenly(panels: Sequence[SheetPanel], factor: float) -> list[float]:
+    """The factor for all panels but those that keep their width."""
+    return [1.0 if panel.keep == "still" else factor for panel in panels]
+
+
+def cells(count: int, most: int, largest: int = 24) -> int:
+    """Pixels for so many numbers: a whole number of pixels to each, or all there are."""
+    return count * min(largest, most // count) if count <= most else most
+
+
+class Room(NamedTuple):
+    """Points for a picture: of what is as wide as it, of each matrix at most, of a chart."""
+
+    wide: int
+    cell: tuple[int, int] | None = None  # as many as there are
+    high: int = 0  # as usual
+
+    @property
+    def matrix(self) -> tuple[int, int]:
+        """Points of one matrix at most."""
+        return self.cell or (self.wide, self.high or self.wide)
+
+    def each(self, across: int) -> tuple[int, int]:
+        """Points of each of several matrices in a line."""
+        return self.cell or ((self.wide - 14 * (across - 1)) // across,) * 2

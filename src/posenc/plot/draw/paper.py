@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from posenc.plot.draw.layout import Keep
+from posenc.plot.draw.layout import Keep, Room, cells
 from posenc.plot.draw.look import worded
 from posenc.plot.draw.marks import (
     BAND,
@@ -20,7 +20,7 @@ from posenc.plot.draw.marks import (
     ruled,
 )
 from posenc.plot.draw.pixels import fill, hatched, spread
-from posenc.plot.draw.sheet import Sheet, cells
+from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import (
     Arcs,
     AttentionPanel,
@@ -48,23 +48,6 @@ NARROW = 360  # points of a picture in which dials stand in two lines
 MOST_TEXTS = 64  # cells of a row that may have one
 MARKED = 40  # points of a line up to which each is marked
 FEW = 3  # lines of a chart up to which that is so
-
-
-class Room(NamedTuple):
-    """Points for a picture: of what is as wide as it, of each matrix at most, of a chart."""
-
-    wide: int
-    cell: tuple[int, int] | None = None  # as many as there are
-    high: int = 0  # as usual
-
-    @property
-    def matrix(self) -> tuple[int, int]:
-        """Points of one matrix at most."""
-        return self.cell or (self.wide, self.high or self.wide)
-
-    def each(self, across: int) -> tuple[int, int]:
-        """Points of each of several matrices in a line."""
-        return self.cell or ((self.wide - 14 * (across - 1)) // across,) * 2
 
 
 def paint(sheet: Sheet, panels: Iterable[Panel], room: Room) -> None:

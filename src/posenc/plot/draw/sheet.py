@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from posenc._core.errors import ArgumentError
 from posenc.plot import palette
-from posenc.plot.draw.layout import PAD, Keep, SheetPanel, along, stretched
+from posenc.plot.draw.layout import PAD, Keep, SheetPanel, along, evenly, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.draw.pixels import device, drawable
@@ -394,13 +394,3 @@ class Sheet:
             description=" ".join(self.caption),
             physical=self.frame.size is not None,
         )
-
-
-def evenly(panels: Sequence[SheetPanel], factor: float) -> list[float]:
-    """The factor for all panels but those that keep their width."""
-    return [1.0 if panel.keep == "still" else factor for panel in panels]
-
-
-def cells(count: int, most: int, largest: int = 24) -> int:
-    """Pixels for so many numbers: a whole number of pixels to each, or all there are."""
-    return count * min(largest, most // count) if count <= most else most

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 import numpy as np
 
-from posenc.plot.panels.text import Tick, log_ticks, number, ticks, whole
+from posenc.plot.panels.text import Tick, log_ticks, named_ticks, number, ticks, whole
 
 Place = Literal["main", "right", "below", "full", "half"]  # half: two columns, where they fit
 HERE = {"here": True}  # of fields that are not sent
@@ -63,19 +63,11 @@ class Axis:
             every = 1 << (-(-len(self.names) // max(most, 1)) - 1).bit_length()
             return tuple(Tick(n + 0.5, word) for n, word in enumerate(self.names))[::every]
         if self.names is not None:
-            marks = _named(self.names, start, stop, most)
+            marks = named_ticks(self.names, start, stop, most)
             return marks or (Tick(start + 0.5, whole(self.names[start])),)
         at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
         marks = tuple(Tick(n + 0.5, whole(n)) for n in at)
         return marks or (Tick(start + 0.5, whole(start)),)
-
-
-def _named(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:
-    """Ticks at round names, and at those after them, which stand elsewhere: sines and cosines."""
-    round_names = [int(tick.at) for tick in ticks(0, len(names) - 1, most)]
-    shown = [one for name in round_names for one in (name, name + 1) if one in names]
-    places = [(int(np.flatnonzero(names == one)[0]), whole(one)) for one in shown]
-    return tuple(Tick(at + 0.5, text) for at, text in sorted(places) if start <= at < stop)
 
 
 @dataclass(frozen=True)

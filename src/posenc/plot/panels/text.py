@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+
 from posenc._core.spec.answers import brief as written
 from posenc._core.spec.spec import Value
 
@@ -109,6 +111,14 @@ def log_ticks(low: float, high: float, most: int = 7, base: int = 10) -> tuple[T
             if low * (1 - 1e-9) <= at <= high * (1 + 1e-9)
         )
     return tuple(Tick(at, _power(at)) for at in chosen)
+
+
+def named_ticks(names: np.ndarray, start: int, stop: int, most: int) -> tuple[Tick, ...]:
+    """Ticks at round names, and at those after them, which stand elsewhere: sines and cosines."""
+    round_names = [int(tick.at) for tick in ticks(0, len(names) - 1, most)]
+    shown = [one for name in round_names for one in (name, name + 1) if one in names]
+    places = [(int(np.flatnonzero(names == one)[0]), whole(one)) for one in shown]
+    return tuple(Tick(at + 0.5, text) for at, text in sorted(places) if start <= at < stop)
 
 
 def spread(low: float, high: float, share: float = 0.05) -> tuple[float, float]:

@@ -11,8 +11,8 @@ import numpy as np
 from posenc import plot
 from posenc.plot.columns import Params
 from posenc.plot.draw.drawing import drawn, made
+from posenc.plot.draw.layout import Room
 from posenc.plot.draw.look import Frame, Look, check_length, check_settings, framed
-from posenc.plot.draw.paper import Room
 from posenc.plot.draw.picture import Picture
 from posenc.plot.panels.both import together
 from posenc.plot.rows import PICTURES, view_of
