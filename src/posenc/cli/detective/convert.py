@@ -291,8 +291,10 @@ def _spec(text: str, width: int, option: str) -> Any:
             return preset(text, width)
         except PosencError as error:
             raise click.UsageError(f"{option}: {error}") from error
-    known = is_spec(text) or Path(text).exists()
-    refuse(not known, f"{option}: {text[:80]!r} is no JSON, no preset and no file.")
+    refuse(
+        not (is_spec(text) or Path(text).exists()),
+        f"{option}: {text[:80]!r} is no JSON, no preset and no file.",
+    )
     return spec_of(text, option)
 
 

@@ -75,10 +75,11 @@ def held(
     bench.before += bench.subject.calls - calls  # its reach counts calls of its own
     choice = bench.held(end_of(part, code), SECONDS)
     last = bench.end - 1
-    after = _answered(bench, ask, first[: last + 1])
+    first = first[: last + 1]
+    after = _answered(bench, ask, first)
     if after is None and choice.call is None:
         with code.refusing(method):
-            ask(bench.places(first[: last + 1]))
+            ask(bench.places(first))
     rows = _remembered(before, after)
     if not rows and not choice.agrees:
         answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
@@ -93,11 +94,8 @@ def held(
 def _still(calls: list[turns.PairTurns]) -> list[Difference]:
     """What is wrong with answers that are the same everywhere."""
     near = calls[0].values if calls else np.arange(2)
-    return (
-        [Difference("positions", "by position", STILL)]
-        if len(near) > 1 and np.array_equal(near[1:], near[:-1])
-        else []
-    )
+    still = len(near) > 1 and np.array_equal(near[1:], near[:-1])
+    return [Difference("positions", "by position", STILL)] if still else []
 
 
 def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
@@ -179,8 +177,8 @@ def _shown(call: SmallestCall) -> Difference:
     first = min((p for row in call.positions for p in row), default=None)
     if WRITES in call.notes:
         return Difference("positions", "as they came", "written into", None, first)
-    ours, theirs = (f"{number:.6g}" for number in (call.expected, call.received))
-    return Difference(field, ours, theirs, call.difference, first, "its worst entry")
+    sides = (f"{call.expected:.6g}", f"{call.received:.6g}")
+    return Difference(field, *sides, call.difference, first, "its worst entry")
 
 
 # --- rows of tables and biases --------------------------------------------------------------------
