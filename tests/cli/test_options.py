@@ -404,3 +404,26 @@ def test_entries_of_the_list_are_found_by_words() -> None:
     shown = CliRunner().invoke(app, ["list", "whisper"]).stdout
     assert "whisper" in shown
     assert len(shown.splitlines()) < 40
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Sinusoidal(8, base=100)", ""),
+        (" posenc.Sinusoidal(8, base=1e2)", ""),
+        ("Sinusoidal(8, **{'base': 100})", "is no spec: write it as Python does"),
+        ("Sinusoidal(*[8])", "is no spec: write it as Python does"),
+        ("Sinusoidal(open('x'))", "expected the name of an encoding or value, got 'open'"),
+        ("Sinusoidal(2 ** 3)", "is no spec: write it as Python does"),
+        ("RoPE(8)", "Write pairing="),
+    ],
+)
+def test_a_spec_is_written_as_python_writes_it(text: str, says: str) -> None:
+    """Classes and plain values alone; nothing else is called."""
+    done = CliRunner().invoke(app, ["table", "--spec", text, "--positions", "3", "--json"])
+    if says:
+        assert done.exit_code == 2
+        assert says in done.stderr
+    else:
+        flags = ["table", "--dim", "8", "--base", "100", "--positions", "3", "--json"]
+        assert done.stdout == CliRunner().invoke(app, flags).stdout

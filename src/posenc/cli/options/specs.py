@@ -61,6 +61,8 @@ def _value(node: ast.AST) -> Any:
     from posenc.registry import lookup, spelled
 
     name = ast.unparse(node.func).rpartition(".")[2]
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError("** names no field")
     fields = {str(keyword.arg): _value(keyword.value) for keyword in node.keywords}
     return lookup(spelled(name) or name)(*map(_value, node.args), **fields)
 

@@ -66,7 +66,7 @@ def of_shapes(shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Fact]:
             yield Fact(name, sides, source="header", rests_on=key)
 
 
-def is_ladder_of(module: Any) -> bool:
+def holds_ladder(module: Any) -> bool:
     """Whether a module holds frequencies of its own."""
     return any(FREQUENCIES.search(name) for name in vars(module).get("_buffers", ()))
 

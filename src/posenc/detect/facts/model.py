@@ -110,11 +110,13 @@ class Facts(Displayed):
             key: one.tensor.shape for key, one in tensors.items()
             if one.tensor.stored and not one.tensor.dtype.lower().startswith("c")
         }  # fmt: skip
-        numbers = [*arrays.of_buffers(shapes, lambda key: tensors[key].array())]
-        if len(numbers) > 1 and hasattr(self.weights, "named_modules"):
-            unused = unused_modules(self.weights, arrays.is_ladder_of)
+        ladders = functools.partial(arrays.of_buffers, read=lambda key: tensors[key].array())
+        numbers = [*ladders(shapes)]
+        # Where those of a loaded model differ, one may stand unused: its forward says, run on meta.
+        if len(numbers) > 1 and hasattr(self.weights, "named_parameters"):
+            unused = unused_modules(self.weights, arrays.holds_ladder)
             shapes = {k: v for k, v in shapes.items() if k.rpartition(".")[0] not in unused}
-            numbers = [*arrays.of_buffers(shapes, lambda key: tensors[key].array())]
+            numbers = [*ladders(shapes)]
         rows = of_tables(shapes, lambda key, begin, count: tensors[key].numbers(begin, count))
         return (*arrays.of_shapes(shapes), *numbers, *rows)
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc._core.arrays.array import is_divided
-from posenc._core.errors import bad_argument, bad_data, bad_dtype, bad_position
+from posenc._core.errors import bad_argument, bad_dtype, bad_position
 
 MOST = 2**62  # of positions in a cache
 OF_ROWS = ("original", "written", "current", "real")  # fields with a row for each sequence, or one
@@ -187,14 +187,6 @@ def refuse(wrong: object, caller: str, expected: str, received: object, todo: st
     """Raise `ArgumentError` where something is wrong, in the words of `bad_argument`."""
     if wrong:
         raise bad_argument(caller, expected, received, todo)
-
-
-def refuse_data(
-    wrong: object, caller: str, expected: str, received: object, todo: str = ""
-) -> None:
-    """The same of data: `DataError`."""
-    if wrong:
-        raise bad_data(caller, expected, received, todo)
 
 
 def on_host(values: Any, caller: str, expected: str) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
 from posenc.torch.cache.ledger import (
@@ -18,7 +18,6 @@ from posenc.torch.cache.ledger import (
     coordinates,
     counted,
     refuse,
-    refuse_data,
     whole_numbers,
 )
 

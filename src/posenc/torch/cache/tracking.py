@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, decoder_plan, forms_of
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse, refuse_data
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"

@@ -294,6 +294,7 @@ def stretch(
     loss : bool
         Whether to draw the loss of small models beyond their trained length instead, and the angles
         that training did not show, unchanged and under the first of the rules (YaRN by default).
+        Of `spec` and the other rules nothing is drawn then: the models had one rotation.
     **look
         `width`: pixels of a panel. The others are as for `table`.
 
