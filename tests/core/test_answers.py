@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import posenc
+from posenc._core.calls import checked_call
 from posenc._core.spec.answers import ATTRIBUTES, VERBS, shown
 from posenc._core.spec.example import small
 from posenc._names import SPECS
@@ -277,3 +278,16 @@ def test_methods_are_followed_by_dynamo() -> None:
 
     compiled = torch.compile(turned, fullgraph=True, backend="eager")
     assert torch.equal(compiled(q), posenc.rotate(rope, q))
+
+
+def test_an_error_from_inside_a_call_stays_what_it_is() -> None:
+    """A call whose arguments fit is not blamed for a mistake of the function."""
+
+    @checked_call
+    def verb(x: Any, /, *, y: int = 0) -> None:
+        raise TypeError("of the inside")
+
+    with pytest.raises(TypeError, match="of the inside"):
+        verb(1)
+    with pytest.raises(posenc.PosencError, match="known arguments, got z="):
+        verb(1, z=2)

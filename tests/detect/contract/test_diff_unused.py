@@ -65,6 +65,14 @@ def test_a_module_that_stands_unused(device: str) -> None:
         assert "spare_rotary stands unused: no forward calls it" in found.remarks
 
 
+def test_its_buffers_contradict_nothing() -> None:
+    """Those of a module that is used, or of which nothing is known, do."""
+    for how, count in (("", 0), ("reads", 1), ("fails", 1)):
+        model = Model(how)
+        model.config = CONFIG
+        assert len(posenc.facts(model).contradictions) == count
+
+
 @pytest.mark.parametrize("how", ["reads", "forward", "fails"])
 def test_what_is_read_or_cannot_be_run_is_asked(how: str) -> None:
     """Its numbers are used, or nothing is known: the other base is a difference."""

@@ -12,6 +12,7 @@ from posenc import RoPE
 from posenc._core.io.files import rounded
 from posenc.detect.fit.departures import Departures, departures
 from posenc.detect.fit.frequencies import explained
+from posenc.detect.fit.rotations.usual import usual_rules
 from posenc.detect.fit.tolerances import dtype_of, seen
 from posenc.scaling import (
     NTK,
@@ -382,6 +383,14 @@ def test_recordings_of_half_precision(dtype: str, order: Any, case: Any) -> None
         found = posenc.infer_spec((x, rounded(y, dtype), positions))
         assert found.spec == spec
         assert found.matches
+
+
+def test_a_rule_of_models_fits_every_pair() -> None:
+    """However well the others fit, a pair that is eight errors off is none of the rule."""
+    rule, error = np.array(posenc.frequencies(RoPE(64, pairing="half"))), np.full(32, 1e-6)
+    assert usual_rules(rule, error, 1.0, 1e-3) == [(10_000.0, ())]
+    rule[20] += 8 * error[20]
+    assert usual_rules(rule, error, 1.0, 1e-3) == []
 
 
 def test_whole_turns_that_nobody_sees_are_no_departure() -> None:

@@ -466,6 +466,7 @@ def test_recordings_that_begin_late_and_permuted_ones() -> None:
 
 YARN = RoPE(128, pairing="half", base=1e6, scaling=scaling.YaRN(4, original_length=32768))
 LONG = RoPE(64, pairing="half", base=5e5, scaling=scaling.Llama3(32, original_length=8192))
+SHORT = RoPE(64, pairing="half", scaling=scaling.Llama3(8, original_length=8192))
 
 
 @pytest.mark.parametrize(
@@ -476,6 +477,7 @@ LONG = RoPE(64, pairing="half", base=5e5, scaling=scaling.Llama3(32, original_le
         (SPECS["llama3"], "bfloat16", 1000, 64, True),
         (RoPE(64, pairing="half", base=850_000), "bfloat16", 0, 128, True),  # solved for
         (LONG, "bfloat16", 0, 32, False),
+        (SHORT, "bfloat16", 0, 16, True),  # rivals are those that fit as well, not all that fit
         (YARN.replace(scaling=scaling.YaRN(3, original_length=5000)), "bfloat16", 0, 128, False),
     ],
 )

@@ -48,6 +48,13 @@ def dropout(x: Any, p: float = 0.5) -> Any:
     return np.where(NUMBERS.random(np.shape(x)) < p, 0.0, x) / (1 - p)
 
 
+def projection(x: Any) -> Any:
+    """Equal rows come out unlike by a rounding, as of some products of matrices in float32."""
+    weight = np.random.default_rng(0).normal(size=(np.shape(x)[-1],) * 2) / 8
+    rows = np.arange(np.shape(x)[-2])[:, None]
+    return np.float32(x @ weight) * np.float32(1 + 2.0**-22 * (rows % 3))
+
+
 def relu(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -142,6 +149,7 @@ NOT_ENCODINGS: dict[str, Callable[..., Any] | Any] = {
     "noise": noise,
     "dropout": dropout,
     "relu": relu,
+    "a projection": projection,
     "cumsum": cumsum,
     "raises": no_such_luck,
     "returns None": nothing,
