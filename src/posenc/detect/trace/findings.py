@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.contract.comparison.fields import words
+from posenc.detect.trace.biases import of_bias
 from posenc.detect.trace.compared import Fault, Question, Result, compare
 from posenc.detect.trace.expected import Expected
 from posenc.detect.trace.places import Places, of_keys, of_queries, with_axes
@@ -199,7 +200,9 @@ def _of_scores(
     seen: Seen, expected: Expected, query: TracedTensor, key: TracedTensor, window: int | None
 ) -> Iterator[Finding]:
     scores = seen.scores
-    total = scores.scale * query.factor * key.factor
+    total = scores.scale
+    for turned, traced in ((seen.query, query), (seen.key, key)):
+        total *= 1.0 if turned is None or turned.normed else traced.factor
     spec: Any = expected.rotary
     usual = seen.width**-0.5 if expected.scale is None else expected.scale
     if spec is not None and spec.plain and not spec.needs_length:
@@ -210,6 +213,8 @@ def _of_scores(
         yield Finding(
             seen.index, "scores", field="scale", expected=f"{usual:.6g}", found=f"{total:.6g}"
         )
+    if not seen.cross:
+        yield from (_finding(seen.index, "scores", fault) for fault in _biased(seen, expected))
     if expected.windows_known and not seen.cross:
         reach = seen.tokens[1]
         wanted = expected.window if expected.window and expected.window < reach else None
@@ -218,6 +223,17 @@ def _of_scores(
                 seen.index, "mask", field="window", expected=words(wanted),
                 found=words(window),
             )  # fmt: skip
+
+
+def _biased(seen: Seen, expected: Expected) -> list[Fault]:
+    """Faults of what is added to the scores."""
+    if expected.bias is not None and len(expected.bias.axes) == 1:
+        queries = np.arange(seen.past, seen.past + seen.tokens[0])
+        return of_bias(seen.scores, expected.bias, queries, np.arange(seen.tokens[1]))
+    quiet = expected.bias is not None or expected.relative or not expected.known
+    if quiet or seen.scores.bias is None:
+        return []
+    return [Fault("bias", "none", f"numbers to {np.abs(seen.scores.bias).max():.3g}")]
 
 
 def _coarse(dtype: str) -> float:

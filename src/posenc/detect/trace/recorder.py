@@ -9,7 +9,7 @@ although the model runs without them, and no parameter is asked for one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -77,7 +77,7 @@ class Attention:
     softmax: Cut | None = None
     after: Tensor | None = None  # what the next projection took of the output
     stack: int = 0  # which list of modules it stands in
-    shared: list[str] = field(default_factory=list)
+    order: tuple[int, ...] = ()  # of the axes of scores, as (…, queries, keys)
 
 
 class Recorder(TorchFunctionMode):
@@ -224,15 +224,14 @@ class Recorder(TorchFunctionMode):
                 if product is None or any(a.product is product for a in self.attentions):
                     continue
                 equation = vars(product)["arguments"][0]
-                query, key = arranged(product.name, equation, *product.sources[:2])
-                value = arranged(name, args, *operands)[1].transpose(-1, -2)
-                if index:  # its operands stand the other way round
-                    query, key, value = key, query, operands[0]
+                query, key, order = arranged(product.name, equation, *product.sources[:2])
+                value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
                 path, number, stack = self.place()
                 self.attentions.append(
                     Attention(
                         query.clone(), key.clone(), value.clone(), output, path, number, self.call,
                         scores=scores, product=product, softmax=softmax, stack=stack,
+                        order=order,
                     )
                 )  # fmt: skip
                 return
