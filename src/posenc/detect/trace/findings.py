@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.contract.comparison.fields import words
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.biases import of_bias
 from posenc.detect.trace.compared import Fault, Question, Result, compare
 from posenc.detect.trace.expected import Expected
@@ -18,7 +19,9 @@ from posenc.detect.trace.scores import Scores, window_of
 from posenc.detect.trace.turned import TensorTurns
 
 CLOSE = 1e-3  # relative: scales that differ by more are others
-EXACT = {"float64": 1e-12, "float32": 2e-6, "bfloat16": 2.0**-5, "float16": 2.0**-8}
+ROOM = 64.0  # roundings that a turn and its sums may make
+MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
+ROUNDINGS = ("round", "floor", "ceil", "trunc")
 
 
 @dataclass(eq=False)
@@ -138,6 +141,8 @@ def _tensor(
         why = "not compared: its tokens are not those of the inputs"
         return TracedTensor(why=why, dtype=turned.dtype), [], Result(why=why)
     main, faults = compare(turned, question)
+    if turned.pooled.any():
+        faults = []  # its tokens cannot be told apart
     result = main.result
     every = {head for group in turned.groups for head in group.heads}
     turning = 2 * len(main.group.pairs)
@@ -169,8 +174,12 @@ def _shifted(query: Result, key: Result, places: Places) -> str:
 def _of_numbers(turned: TensorTurns, name: str) -> Iterator[Fault]:
     """Faults that no graph shows: numbers that are other than the map makes of its inputs."""
     if turned.pooled.any():
-        tokens = tuple(np.flatnonzero(turned.pooled.any(axis=0)).tolist())
-        yield Fault("tokens", "each token by itself", f"each {name} mixes several", tokens=tokens)
+        yield Fault("tokens", "each token by itself", f"each {name} mixes several tokens")
+    elif turned.behind.endswith(ROUNDINGS):
+        yield Fault("dtype", turned.dtype, "rounded after the turn")
+    elif ROOM * ROUNDING.get(turned.dtype, 0.0) < turned.residual < MOST_ROUNDED:
+        off = f"numbers that are off by {turned.residual:.2g} of the largest"
+        yield Fault("dtype", turned.dtype, f"rounded after the turn: {off}")
     order = np.argsort(turned.starts, kind="stable")
     if (np.diff(turned.starts[turned.starts < np.iinfo(int).max]) < 0).any():
         moved = np.flatnonzero(turned.starts != turned.starts[order])

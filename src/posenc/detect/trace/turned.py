@@ -9,6 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from posenc.detect.fit.rotations.pairs import NotARotationError, from_matrices
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.maps import LinearMap, linear_map
 from posenc.detect.trace.recorder import Recorder
 
@@ -76,8 +77,7 @@ def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | 
         made, behind = step
     if not made.mixes:
         made, behind = first, ""
-    residual = _residual(tensor, first)
-    return of_map(made, heads, tokens, tensor, behind, residual)
+    return of_map(made, heads, tokens, tensor, behind, _residual(tensor, first))
 
 
 def of_map(
@@ -88,11 +88,12 @@ def of_map(
         made.rows.shape[1],
         _groups(made, heads, tokens),
         np.asarray(made.read.reshape(heads, -1, tokens).any(axis=0)),
-        str(tensor.dtype).removeprefix("torch."),
+        _dtype(tensor, *(cut.leaf for cut in made.leaves)),
         _starts(made, heads),
         np.asarray(made.pooled.reshape(heads, -1, tokens).any(axis=0)),
         behind,
-        any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in made.leaves),
+        bool(behind)
+        or any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in made.leaves),
         residual,
     )
 
@@ -117,8 +118,16 @@ def _starts(made: LinearMap, heads: int) -> np.ndarray:
     return np.asarray(own.min(axis=1))
 
 
+def _dtype(*tensors: Tensor) -> str:
+    """The coarsest dtype of some tensors."""
+    names = (str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point())
+    return max(names, key=lambda name: ROUNDING.get(name, 0.0))
+
+
 def _residual(tensor: Tensor, made: LinearMap) -> float:
-    """How much of the numbers the map does not make of its inputs."""
+    """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
+    if made.dropped:
+        return 0.0
     values = np.concatenate([c.leaf.detach().double().cpu().numpy().ravel() for c in made.leaves])
     inputs = np.where(made.inputs >= 0, values[made.inputs], 0.0)
     outputs = tensor.detach().double().cpu().numpy().ravel()[made.rows]
