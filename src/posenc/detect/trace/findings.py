@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,6 +72,12 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
     spec = result_q.spec if rotary is None and not expected.known and not seen.cross else rotary
     if spec is not None and rotary is None:  # keys are held against the queries
         question = question._replace(spec=spec, known=True)
+    if seen.past and result_q.shift == -seen.past and not places.stated:
+        # Keys that are none of the tokens stand behind them, such as those of summaries.
+        beyond = seen.past
+        again = told(dataclasses.replace(seen, past=0), expected, places)
+        again.remarks.append(f"layer {seen.index}: {beyond} keys are none of the tokens")
+        return again
     key_question = _of_keys(seen, question, places)
     key, faults_k, result_k = _tensor(seen.key, key_question)
     if result_q.shift or result_k.shift:
@@ -124,8 +131,11 @@ def _of_keys(seen: Seen, question: Question, places: Places) -> Question:
     read = turned.read
     if len(read) != len(question.places):
         read = np.broadcast_to(read[:1], (len(question.places), read.shape[1]))
+    counted = np.ones(read.shape, bool)
+    if not seen.past and seen.tokens[1] > seen.tokens[0]:
+        counted[:, seen.tokens[0] :] = False
+        read = read & counted
     keys = of_keys(question.places, read)
-    counted = np.ones(keys.shape[:2], bool)
     if places.padding is not None and places.padding.shape == counted.shape:
         counted = ~places.padding
     return question._replace(places=keys, counted=counted)
@@ -141,7 +151,7 @@ def _tensor(
         why = "not compared: its tokens are not those of the inputs"
         return TracedTensor(why=why, dtype=turned.dtype), [], Result(why=why)
     main, faults = compare(turned, question)
-    if turned.pooled.any():
+    if turned.pooled:
         faults = []  # its tokens cannot be told apart
     result = main.result
     every = {head for group in turned.groups for head in group.heads}
@@ -173,7 +183,7 @@ def _shifted(query: Result, key: Result, places: Places) -> str:
 
 def _of_numbers(turned: TensorTurns, name: str) -> Iterator[Fault]:
     """Faults that no graph shows: numbers that are other than the map makes of its inputs."""
-    if turned.pooled.any():
+    if turned.pooled:
         yield Fault("tokens", "each token by itself", f"each {name} mixes several tokens")
     elif turned.behind.endswith(ROUNDINGS):
         yield Fault("dtype", turned.dtype, "rounded after the turn")
@@ -211,12 +221,16 @@ def _of_scores(
     scores = seen.scores
     total = scores.scale
     for turned, traced in ((seen.query, query), (seen.key, key)):
-        total *= 1.0 if turned is None or turned.normed else traced.factor
+        total *= 1.0 if turned is None or turned.sized else traced.factor
     spec: Any = expected.rotary
     usual = seen.width**-0.5 if expected.scale is None else expected.scale
     if spec is not None and spec.plain and not spec.needs_length:
         usual *= spec.attention_factor**2 * spec.logit_factor
     known = expected.scale is not None or spec is not None or expected.bias is not None
+    # With a norm of queries or keys any scale may be meant that nothing states.
+    known &= expected.scale is not None or not any(
+        t is not None and t.normed for t in (seen.query, seen.key)
+    )
     off = abs(total / usual - 1) if usual and total else 0.0
     if known and not seen.cross and not expected.tempered and off > CLOSE * _coarse(seen.dtype):
         yield Finding(

@@ -282,11 +282,16 @@ def _seen(recorder: Recorder, attention: Attention, index: int, sequences: int) 
     return Seen(
         index, attention.path, max(attention.call, 0),
         turned(recorder, query, own), turned(recorder, key, own),
-        None if value is None else mixes(recorder, value, own),
+        None if value is None or _shared(key, value) else mixes(recorder, value, own),
         _output(attention, own), scores, int(query.shape[-1]), (q, k), own, cross,
         0 if cross else max(k - q, 0), dtype=str(query.dtype).removeprefix("torch."),
         heads=by_heads(query, own).shape[0],
     )  # fmt: skip
+
+
+def _shared(key: Tensor, value: Tensor) -> bool:
+    """Whether the values are the keys."""
+    return key.shape == value.shape and torch.equal(key, value)
 
 
 def _crosses(recorder: Recorder, query: Tensor, key: Tensor) -> bool:
@@ -329,8 +334,8 @@ def _output(attention: Attention, sequences: int) -> Any:
     if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
         return None
     rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    made = linear_map(after, [output], rows, look=True)
-    return None if made is None or not made.mixes else of_map(made, count, tokens, after)
+    made = linear_map(after, [output], rows)
+    return None if made is None or not made.mixes else of_map(made, tokens, after)
 
 
 # --- which expectation is whose -------------------------------------------------------------------
