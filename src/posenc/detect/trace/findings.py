@@ -100,7 +100,9 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
         elif traced.why.startswith("not compared"):
             unseen.append(f"layer {seen.index}, {name}: {traced.why}")
         elif turned is not None:
-            findings += [_finding(seen.index, name, f) for f in _of_numbers(turned, name)]  # type: ignore[arg-type]
+            kept = rotary is not None or expected.known is False
+            findings += [_finding(seen.index, name, f) for f in _of_numbers(turned, name) if kept]  # type: ignore[arg-type]
+    unseen += [f"layer {seen.index}, key: {text}" for text in _unread(seen)]
     window, mask = window_of(seen.scores.visible)
     findings += _of_scores(seen, expected, query, key, window)
     layer = TracedLayer(
@@ -139,6 +141,18 @@ def _of_keys(seen: Seen, question: Question, places: Places) -> Question:
     if places.padding is not None and places.padding.shape == counted.shape:
         counted = ~places.padding
     return question._replace(places=keys, counted=counted)
+
+
+def _unread(seen: Seen) -> Iterator[str]:
+    """Keys that some query sees, and that come from no product of this run."""
+    if seen.key is None or not seen.key.read.any():
+        return
+    visible = seen.scores.visible.any(axis=(1, 2))
+    if visible.shape[-1] != seen.key.read.shape[-1]:
+        return
+    count = int((visible & ~seen.key.read).any(axis=0).sum())
+    if count:
+        yield f"{count} keys, because they were in a cache before the run"
 
 
 def _tensor(

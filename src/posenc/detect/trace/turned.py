@@ -112,9 +112,10 @@ def _behind(recorder: Recorder, made: LinearMap) -> tuple[LinearMap, str] | None
 
 
 def _starts(made: LinearMap) -> np.ndarray:
-    """The first number that each head reads."""
-    own = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max)
-    return np.asarray(own.min(axis=(1, 2)))
+    """The first number that each head reads; all 0 where tokens are not in one order of heads."""
+    first = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max).min(axis=2)
+    order = np.argsort(first, axis=0, kind="stable")
+    return first[:, 0] if (order == order[:, :1]).all() else np.zeros(len(first), int)
 
 
 def _dtype(*tensors: Tensor) -> str:
