@@ -306,7 +306,7 @@ def _conversion_lines(conversion: Conversion, output: str | None) -> list[str]:
     shown, pairing = list(conversion.tensors.items()), conversion.pairing or ("", "")
     left_out = ", ".join(name for name, what in conversion.files.items() if what != "copied")
     more = len(shown) - MOST_LINES
-    how = f"{pairing[0]} by {conversion.source_of_pairing}"
+    how = f"{pairing[0]} according to {conversion.source_of_pairing}"
     return [
         f"{conversion.source} -> {output or '(nothing is written)'}",
         *([f"pairing {' -> '.join(pairing)}; {how}"] if conversion.pairing else []),
