@@ -334,6 +334,7 @@ def table(
     kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
 ) -> Any: ...
 
+encode = add
 infer = infer_spec
 pairing = detect_pairing
 

@@ -169,7 +169,7 @@ INSIDE = {
 }
 
 # Functions under the names of their commands, too.
-ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
+ALIASES = {"encode": "add", "infer": "infer_spec", "pairing": "detect_pairing"}
 
 # Names that work as before and are not shown.
 OLDER = {"extend_context": "extend"}

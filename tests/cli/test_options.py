@@ -416,6 +416,10 @@ def test_entries_of_the_list_are_found_by_words() -> None:
         ("Sinusoidal(open('x'))", "expected the name of an encoding or value, got 'open'"),
         ("Sinusoidal(2 ** 3)", "is no spec: write it as Python does"),
         ("RoPE(8)", "Write pairing="),
+        ("RoPE(", "'RoPE(' is no whole spec: write it as Python does"),
+        ("RoPE(8, base=1.5", "'RoPE(8, base=1.5' is no whole spec"),
+        ("Nobody(8)", "is no spec, as Nobody is no encoding"),
+        ("spec(2).json", "'spec(2).json' is not there"),
     ],
 )
 def test_a_spec_is_written_as_python_writes_it(text: str, says: str) -> None:
