@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from safetensors.numpy import save_file
+from tools.pages import shelf
 
 from posenc.cli import app
 from posenc.cli.options.common import looks_like_a_file
@@ -61,7 +62,7 @@ def test_an_option_has_one_kind_of_value() -> None:
 
 
 def test_an_option_that_commands_share_has_one_meaning_that_is_written_down() -> None:
-    page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    page = shelf.whole(ROOT / "docs" / "command.md")
     rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `-")]
     listed = [spelling for row in rows for spelling in re.findall(r"`(--?[a-z-]+)`", row)]
     assert len(listed) == len(set(listed))
