@@ -153,6 +153,9 @@ def _of_weights(about: Facts) -> Iterator[Row]:
     if about.checkpoint is None:
         gguf = about.format == "gguf"
         yield "not_compared", f"the weights {'of a GGUF file are not read' if gguf else ABSENT}"
+        yield from (
+            ("faults", Fault(one.text, _mended(about, one))) for one in about.contradictions
+        )
         return
     with contextlib.suppress(DataError):  # what it does not read is read by the facts alone
         arrays = identify(Path(about.weights)) if folder_of(about.weights) is not None else ()
