@@ -280,7 +280,9 @@ def facts(
 ) -> Facts:
     """Everything that is known of the positions of one model, each fact with its source.
 
-    Reading runs no code: a modelling file is read as text.
+    Reading runs no code: a modelling file is read as text. Of a loaded model whose modules keep
+    several ladders of frequencies, two tokens go through its forward on the meta device, which has
+    no numbers: that tells which modules are in use.
 
     Parameters
     ----------
