@@ -215,9 +215,9 @@ def _missing(about: Facts, one: Contradiction) -> str:
 
 
 def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
-    """The fields in which an array that was identified differs from its entry of the plan."""
-    entry = next(entry for entry in about.reading if entry.label == fact.layer)
-    for row in diff(entry.spec, own.spec).rows:
+    """The fields in which frequencies differ from their entry of the plan; they pair nothing."""
+    entry: Any = next(entry for entry in about.reading if entry.label == fact.layer)
+    for row in diff(entry.spec.replace(pairing="half"), own.spec).rows:
         yield f"{row.field} {row.b}, and not {row.a}{_because(entry.sources, row.field)}"
 
 
