@@ -48,6 +48,7 @@ OF_CALLS = {
     "dtype": "compute positions and angles in float32, and cast their cosines and sines last",
     "state": "keep nothing of one call for the next, or by all that it depends on",
     "numbers": "finite numbers",
+    "keys": "turn keys as queries are turned",
     "layers": "the encoding of each type of layer in its own layers",
 }
 ABSENT = "do not lie beside the config"

@@ -93,7 +93,7 @@ def blocks(folder: Path, *numbers: int, words: bool = True, **keys: Any) -> Path
         ((0, 1, 2), {}, "but 3 by the names of tensors: none begins with blk.3."),
         ((0, 1, 3), {}, "but 3 by the names of tensors: none begins with blk.2."),
         ((1, 2, 3), {}, "none begins with blk.0."),
-        ((0, 1, 2, 3, 4), {"nextn_predict_layers": 1}, "but 5 by the names of tensors, up to blk.4."),
+        ((0, 1, 2, 3, 4), {"nextn_predict_layers": 1}, "but 5 by the names of tensors, up to blk."),
         ((0, 1, 2, 3, 4), {"words": False}, "up to blk.4."),
     ],
 )  # fmt: skip
