@@ -48,6 +48,7 @@ OF_CALLS = {
     "dtype": "compute positions and angles in float32, and cast their cosines and sines last",
     "state": "keep nothing of one call for the next, or by all that it depends on",
     "numbers": "finite numbers",
+    "keys": "turn keys as queries are turned",
     "layers": "the encoding of each type of layer in its own layers",
 }
 ABSENT = "no file of them is beside the config"
@@ -148,6 +149,9 @@ def _of_weights(about: Facts) -> Iterator[Row]:
     if about.checkpoint is None:
         gguf = about.format == "gguf"
         yield "not_compared", f"weights: {'those of a GGUF file are not read' if gguf else ABSENT}"
+        yield from (
+            ("faults", Fault(one.text, _mended(about, one))) for one in about.contradictions
+        )
         return
     with contextlib.suppress(DataError):  # what it does not read is read by the facts alone
         arrays = identify(Path(about.weights)) if folder_of(about.weights) is not None else ()
@@ -210,9 +214,9 @@ def _missing(about: Facts, one: Contradiction) -> str:
 
 
 def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
-    """The fields in which an array that was identified differs from its entry of the plan."""
-    entry = next(entry for entry in about.reading if entry.label == fact.layer)
-    for row in diff(entry.spec, own.spec).rows:
+    """The fields in which frequencies differ from their entry of the plan; they pair nothing."""
+    entry: Any = next(entry for entry in about.reading if entry.label == fact.layer)
+    for row in diff(entry.spec.replace(pairing="half"), own.spec).rows:
         yield f"{row.field} {row.b} in place of {row.a}{_because(entry.sources, row.field)}"
 
 

@@ -76,6 +76,13 @@ def test_a_file_of_torch_is_read_as_others_are(tmp_path: Path) -> None:
     assert "base 1000000 in place of 10000, by config key rope_theta" in change
 
 
+def test_frequencies_tell_no_pairing(tmp_path: Path) -> None:
+    """A buffer of another base changes the base alone, of a model that pairs neighbours too."""
+    weights = {**TURNED, **folders.buffers(folders.ladder(1e6))}
+    (fault,) = posenc.doctor(folder_of(tmp_path / "m", weights, folders.config_of("helium"))).faults
+    assert ": base 1000000 in place of 10000, by config key rope_theta; or take" in fault.change
+
+
 def test_weights_that_tell_nothing_are_not_compared(tmp_path: Path) -> None:
     """Random ones have no pairing."""
     rng = np.random.default_rng(0)

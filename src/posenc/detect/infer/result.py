@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value, to_json
-from posenc.detect.fit import biases, departures, words
+from posenc.detect.fit import biases, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
 from posenc.detect.identify.identify import identify
 from posenc.detect.subject import CannotAsk, Reach, Subject, Survey
@@ -286,7 +286,7 @@ def of_bias(subject: Subject) -> Inferred:
         params,
         survey(subject, expected, end=end, allowed=allowed),
         notes,
-        departed.sentences(words.slope),
+        departed.sentences(slopes=True),
     )
 
 

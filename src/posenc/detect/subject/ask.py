@@ -199,6 +199,7 @@ def _best(
 
     def others() -> Iterator[Found]:
         search.began, most = time.monotonic(), search.counter.calls + OTHERS
+        search.library = None if best is None else best.form.library
         few = itertools.takewhile(lambda _: search.counter.calls <= most, rest)
         yield from (choice for choice in few if best is not None and _alike(choice, best))
 

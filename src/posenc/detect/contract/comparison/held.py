@@ -22,7 +22,6 @@ from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import departures, tolerances, turns
-from posenc.detect.fit import words as sentences
 from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
 from posenc.detect.subject.plan import Call
 from posenc.detect.subject.reach import of_spec
@@ -399,4 +398,4 @@ def _slopes(
         return None
     slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours, other)]
     departed = departures.departures(other, ours, dtype="float32", doubt=1e-5)
-    return "slopes", slopes[0], departed.sentences(sentences.slope)[0] if departed else slopes[1]
+    return "slopes", slopes[0], departed.sentences(slopes=True)[0] if departed else slopes[1]

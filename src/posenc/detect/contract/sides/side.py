@@ -328,8 +328,8 @@ def tables(path: str, tensor: Any) -> list[Buffer]:
     """A table: its rows and, where these are sines beside cosines, what pairs turn by."""
     if tensor.shape[-1] % 2 or getattr(tensor, "is_meta", False):
         return [rows(path, tensor)]
-    sin, cos = np.split(numbers(tensor[:NEAR]), 2, axis=-1)
-    if not np.allclose(np.r_[cos[0] - 1, (sin**2 + cos**2 - 1).ravel()], 0, atol=0.02):
+    near = np.hypot(*np.split(numbers(tensor[:NEAR]), 2, axis=-1))
+    if not np.ptp(near) < 0.02 * near.max():  # of one size, from whatever position on
         return [rows(path, tensor)]
     sin, cos = np.split(numbers(tensor), 2, axis=-1)
     return [rows(path, tensor), cosines(path, cos + 1j * sin)]
