@@ -44,6 +44,8 @@ def counted(
     for stem, number, _ in map(split_name, checkpoint.tensors):
         if number and stem in lists:
             lists[stem].add(int(number))
+    # What an underline stands before is a name, as of the one attention of a convolutional part.
+    lists = {stem: own for stem, own in lists.items() if stem[-1:] != "_"} or lists
     every = set().union(*lists.values())
     distinct = sum(map(len, lists.values())) == len(every)
     if distinct and max(every) >= count + more:
