@@ -67,7 +67,7 @@ class Facts(Displayed):
     >>> import posenc
     >>> known = posenc.facts({"model_type": "llama", "head_dim": 64, "rope_theta": 1e4})
     >>> [(fact.value, fact.source, fact.rests_on) for fact in known.of("pairing")]
-    [('half', 'row', 'the family row of llama')]
+    [('half', 'row', "posenc's row for llama")]
     >>> known.contradictions
     ()
     """

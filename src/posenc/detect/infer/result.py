@@ -177,7 +177,7 @@ def of_table(subject: Subject) -> Inferred:
         return Inferred(
             None,
             probes=subject.calls,
-            notes=("its rows follow no sinusoidal convention that is known here.", *notes),
+            notes=("its rows follow no sinusoidal convention that posenc knows.", *notes),
         )
     spec: Any = finding.spec
     placement = finding.placement
@@ -251,7 +251,7 @@ def of_bias(subject: Subject) -> Inferred:
         note = (
             "it depends on more than the distance of query and key."
             if parted is None
-            else "it is no bias with linear slopes or logarithmic buckets of distance."
+            else "it is neither linear in the distance nor constant in logarithmic buckets of it."
         )
         return Inferred(
             None,

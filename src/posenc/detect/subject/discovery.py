@@ -317,11 +317,11 @@ def _moves(y: np.ndarray) -> None:
     # A product of matrices in float32 may round equal rows differently, by where they stand.
     rounding = 1e-6 * max(1.0, _most(y))
     apart = _most(y[:, :, 1:] - y[:, :, :1])
-    refuse_if(apart <= rounding, "equal tokens stay equal wherever they stand")
+    refuse_if(apart <= rounding, "equal tokens come out equal at every position")
     off = [
         _most(y[:, i] - y[:, j]) for i, j in itertools.combinations(range(min(y.shape[1], 8)), 2)
     ]
-    refuse_if(off and min(off) > CLOSE, "equal heads come out unlike")
+    refuse_if(off and min(off) > CLOSE, "equal heads come out different")
 
 
 def _named(form: Form) -> bool:

@@ -185,7 +185,9 @@ def _shown(call: SmallestCall) -> Difference:
 
 def table(part: Part, spec: Any, code: Implementation) -> Told:
     """Rows of an implementation, or how many are stored where they are learned."""
-    refuse_if(len(getattr(spec, "axes", ("p",))) > 1, "a table of several axes is not asked for")
+    refuse_if(
+        len(getattr(spec, "axes", ("p",))) > 1, "posenc does not ask for tables of several axes"
+    )
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
