@@ -153,10 +153,9 @@ class Facts(Displayed):
             attentions = find(checkpoint, model, "facts")
             if checkpoint.whole:
                 embeds = any(map(arrays.WORDS.search, checkpoint.tensors))
-                one = counted(checkpoint, attentions, model, whole=embeds)
-                loaded = hasattr(self.weights, "named_parameters")
-                # Of a model in memory some layers may be on a disk, or taken out: none is missed.
-                return None if loaded and one and one.other.value <= one.one.value else one
+                # Of a model in memory some layers may be on a disk, or taken out.
+                whole = None if hasattr(self.weights, "named_parameters") else embeds
+                return counted(checkpoint, attentions, model, whole=whole)
         except MisfitError as error:
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
