@@ -41,6 +41,7 @@ DRAWN = (
 IN_DOUBLES = (
     "LTXVideoTransformer3DModel", "LTX2VideoTransformer3DModel", "Ideogram4Transformer2DModel",
     "SanaWMLTX2RefinerTransformer3DModel", "Cosmos3OmniTransformer", "OmniGenTransformer2DModel",
+    "BriaFibo2Transformer2DModel",
 )  # fmt: skip
 FACTS: dict[str, Any] = {
     "fps": 30,
@@ -287,6 +288,89 @@ def test_a_vae_has_as_many_pixels_in_a_latent_as_its_class_says(name: str) -> No
         "AutoencoderKLHunyuanImage": (1, 32), "AutoencoderKLHunyuanVideo15": (4, 16),
         "AutoencoderKLHunyuanImageRefiner": (4, 16), "AutoencoderKLLTXVideo": (8, 32),
         "AutoencoderKLLTX2Video": (8, 32), "AutoencoderKLHunyuanVideo": (4, 8),
-        "AutoencoderKLWan": (4, 8), "AutoencoderKLCogVideoX": (4, 8), "AutoencoderKLAllegro": (4, 8),
+        "AutoencoderKLWan": (4, 8), "AutoencoderKLCogVideoX": (4, 8),
+        "AutoencoderKLAllegro": (4, 8),
     }  # fmt: skip
     assert (time, rows) == published.get(name, (1, 8))
+
+
+def moved(widths: list[int]) -> list[int]:
+    """Widths of axes with the same sum."""
+    return [widths[0] + 8, *widths[1:-1], widths[-1] - 8]
+
+
+# Another value for each key that a row reads. What says sizes of tables and patches, and names of
+# ways to count, is tried elsewhere.
+OTHERS: dict[str, Any] = {
+    **dict.fromkeys(("rope_theta", "theta", "rope_base"), lambda base: base * 3),
+    **dict.fromkeys(
+        ("axes_dims_rope", "axes_dim_rope", "axes_dims", "axes_dim", "rope_axes_dim", "rope_dim",
+         "rope_dim_list", "axes_dims_a"),
+        moved,
+    ),
+    **dict.fromkeys(
+        ("interpolation_scale_t", "interpolation_scale_h", "interpolation_scale_w",
+         "audio_freqs_scaling"),
+        lambda scale: scale * 1.5,
+    ),
+    "rope_scale": lambda scale: [scale[0] * 1.5, 2.0, 3.0],
+    "scale_factor": lambda factor: [2.0, 3.0, 4.0],
+    "rope_temporal_skip_len": lambda length: length + 3,
+    "mrope_section": lambda sizes: [sizes[0], sizes[1] - 3, sizes[2] - 5],
+    "max_num_gist_tokens": lambda count: count - 64,
+    "rope_freq_dim": lambda count: count - 4,
+    "rotary_dim": lambda width: width // 2,
+    "num_memory_tokens": lambda count: count + 5,
+    "base_fps": lambda fps: fps + 6,
+    "unified_3d_mrope_temporal_modality_margin": lambda margin: margin - 5000,
+    "vae_scale_factors": lambda scales: [4, 16, 8],
+    "pos_embed_max_pos": lambda most: most + 7,
+    "base_height": lambda size: size // 2,
+    "base_width": lambda size: size // 4,
+    "causal_offset": lambda offset: offset + 2,
+    "audio_scale_factor": lambda factor: factor * 2,
+    "audio_pos_embed_max_pos": lambda most: most + 9,
+    "audio_sampling_rate": lambda rate: rate * 2,
+    "audio_hop_length": lambda length: length * 2,
+    "sample_height": lambda size: size + 12,
+    "sample_width": lambda size: size - 10,
+    "original_max_position_embeddings": lambda length: length * 2,
+    "max_position_embeddings": lambda length: length // 2,
+}  # fmt: skip
+WIDER = {
+    "attention_head_dim": (
+        "WanTransformer3DModel", "SanaVideoTransformer3DModel", "CogVideoXTransformer3DModel",
+        "CogView4Transformer2DModel", "GlmImageTransformer2DModel", "CosmosTransformer3DModel",
+        "AllegroTransformer3DModel", "HunyuanDiT2DModel", "StableAudioDiTModel",
+        "LTXVideoTransformer3DModel", "LTX2VideoTransformer3DModel",
+        "EasyAnimateTransformer3DModel",
+    ),
+    "head_dim": ("AceStepTransformer1DModel",),
+    "num_attention_heads": ("LTXVideoTransformer3DModel", "LTX2VideoTransformer3DModel"),
+}  # fmt: skip
+TRIED = [
+    (name, key)
+    for name in theirs.TABLES
+    for key in {**ROWS[name].get("defaults", {}), **ROWS[name].get("own", {}).get(name, {})}
+    if key in OTHERS or name in WIDER.get(key, ())
+]
+
+
+@pytest.mark.slow("presets", "detect/explain/diffusers", "_core/positions")
+@pytest.mark.parametrize(("name", "key"), TRIED)
+def test_another_value_of_a_key_is_read_as_the_class_reads_it(
+    name: str, key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    more = theirs.SETTINGS.get(name, {})
+    usual = {**ROWS[name].get("defaults", {}), **ROWS[name].get("own", {}).get(name, {}), **more}
+    value = OTHERS[key](usual[key]) if key in OTHERS else usual[key] * 3 // 2
+    monkeypatch.setitem(theirs.SETTINGS, name, {**more, key: value})
+    text, grid = (
+        (7, (2, 5, 9)) if "skip" in key or key.endswith(("scale_t", "fps")) else (19, (1, 6, 9))
+    )
+    before = tables_of(name, text, grid)
+    assert_tables(reading(name), name, text, grid)
+    monkeypatch.setitem(theirs.SETTINGS, name, more)
+    after = tables_of(name, text, grid)
+    unlike = [part for part in after if before[part].shape != after[part].shape]
+    assert unlike or any((before[part] != after[part]).any() for part in after), "it says nothing"

@@ -34,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
         "patch_size": 2, "attention_head_dim": 128, "axes_dims_rope": [64, 32, 32],
         "llama_layers": [0], "caption_channels": [8, 8],
     },
-    "HunyuanDiT2DModel": {"patch_size": 2},
+    "HunyuanDiT2DModel": {"patch_size": 2, "in_channels": 4},
     "Kandinsky6Transformer3DModel": {
         "axes_dims_a": [16, 24, 24], "model_dim_a": 512, "ff_dim_a": 64, "time_dim_a": 64
     },
@@ -216,7 +216,8 @@ def z_image(name: str, path: str, text: int, grid: Grid) -> Tables:
 
 def fibo2(name: str, path: str, text: int, grid: Grid) -> Tables:
     rope, cls = module(name, path), getattr(classes(), name)
-    starts = {"gist": ((text, 1, 1), 1), "image": (grid, 513), "reference": (grid, 514)}
+    most = model(name).config.max_num_gist_tokens
+    starts = {"gist": ((text, 1, 1), 1), "image": (grid, most + 1), "reference": (grid, most + 2)}
     ids = {
         k: cls.create_coordinate_grid(s, (t, 0, 0)).flatten(0, 2) for k, (s, t) in starts.items()
     }
@@ -354,7 +355,7 @@ def kandinsky(name: str, path: str, text: int, grid: Grid) -> Tables:
             "visual:video": of_matrices(rows.flatten(0, 2)[:, 0]),
             "text:text": of_matrices(texts[:, 0]),
         }
-    rows = of_matrices(visual(places, (1.0, 2.0, 2.0)).flatten(0, 2)[:, 0])
+    rows = of_matrices(visual(places, code.config.scale_factor).flatten(0, 2)[:, 0])
     if not hasattr(code, "video_text_rope_embeddings"):
         return {"video": rows}
     one_axis = {
@@ -380,7 +381,8 @@ def cogvideo(name: str, path: str, text: int, grid: Grid) -> Tables:
 def hunyuan_dit(name: str, path: str, text: int, grid: Grid) -> Tables:
     code = pipeline("hunyuandit", "pipeline_hunyuandit", "")
     crop = code.get_resize_crop_region_for_grid(grid[1:], 32)
-    return {"image": cis(*code.get_2d_rotary_pos_embed(88, crop, grid[1:]), "interleaved")}
+    width = model(name).config.attention_head_dim
+    return {"image": cis(*code.get_2d_rotary_pos_embed(width, crop, grid[1:]), "interleaved")}
 
 
 def lumina(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -428,7 +430,9 @@ def ideogram(name: str, path: str, text: int, grid: Grid) -> Tables:
 def cosmos3(name: str, path: str, text: int, grid: Grid) -> Tables:
     code = pipeline("cosmos", "pipeline_cosmos3_omni", "")
     texts, after = code.get_3d_mrope_ids_text_tokens(text, 0)
-    cells, _ = code.get_3d_mrope_ids_vae_tokens(*grid, after + 15000, fps=30.0)
+    config = model(name).config
+    start = after + config.unified_3d_mrope_temporal_modality_margin
+    cells, _ = code.get_3d_mrope_ids_vae_tokens(*grid, start, fps=30.0, base_fps=config.base_fps)
     rope = module(name, path)
     return {
         part: cis(*(one[0] for one in rope(ids[:, None], "cpu", torch.float32)), "half")
@@ -441,7 +445,8 @@ def ltx(name: str, path: str, text: int, grid: Grid) -> Tables:
         torch.empty(1, 0), *grid, rope_interpolation_scale=(8 / 25, 32, 32)
     )
     rows = cis(cos[0], sin[0], "interleaved")
-    return {"video": rows[:, model(name).config.num_attention_heads * 64 % 6 // 2 :]}
+    config = model(name).config
+    return {"video": rows[:, config.num_attention_heads * config.attention_head_dim % 6 // 2 :]}
 
 
 def ltx2(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -481,8 +486,9 @@ def one_axis(name: str, path: str, text: int, grid: Grid) -> Tables:
         return {"condition": made[:1], "audio": made[1:]}
     rope = module(name, path)
     if "StableAudio3" in name:
-        angles = rope(text + 64, "cpu")
-        return {"audio": cis(angles.cos(), angles.sin(), "half")[64:]}
+        before = kind.config.num_memory_tokens
+        angles = rope(text + before, "cpu")
+        return {"audio": cis(angles.cos(), angles.sin(), "half")[before:]}
     if "LongCat" in name:
         made = cis(*rope(torch.empty(1, text, 0)), "half")
         return {"attention:audio": made, "cross:text": made}
