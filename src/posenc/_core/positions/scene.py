@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core import expressions
-from posenc._core.errors import bad_argument, bad_spec, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.spec.spec import Value
 
 Size = int | Sequence[Any]
@@ -22,6 +22,8 @@ _CALLS = {
     "max": lambda *values: functools.reduce(np.maximum, values),
     "min": lambda *values: functools.reduce(np.minimum, values),
 }
+_SIZES = ("tokens", "frames", "rows", "columns")
+_CELLS = ("i", "t", "h", "w", "number", "picture", "pictures", "next", *_SIZES)
 _TODO = "n tokens are ('text', n), a picture or film is ('image', (frames, rows, columns))."
 
 
@@ -87,21 +89,29 @@ class ScenePart(Value):
     @property
     def is_grid(self) -> bool:
         """Whether a coordinate is that of a cell, so that the part has frames, rows and columns."""
-        names = {
-            node.id
-            for text in self.coordinates
-            for node in ast.walk(_parsed(text))
-            if isinstance(node, ast.Name)
-        }
-        return bool(names & {"t", "h", "w"})
+        return bool({*self.names} & {"t", "h", "w"})
 
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
-        for text in filter(None, (*self.coordinates, self.after)):
+        for text in self.texts:
             try:
-                _parsed(text)
+                nodes = [*ast.walk(_parsed(text))]
             except (SyntaxError, ValueError, RecursionError):
-                raise bad_spec("ScenePart: coordinates", "expressions", repr(text)[:80]) from None
+                nodes = [ast.Pass()]
+            fits = all(isinstance(node, expressions.NODES) for node in nodes)
+            self._require(fits, "coordinates", "expressions", repr(text)[:80])
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The expressions that it has."""
+        return tuple(filter(None, (*self.coordinates, self.after)))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What its expressions name, with the size that they ask a part for."""
+        nodes = [node for text in self.texts for node in ast.walk(_parsed(text))]
+        plain = {node.id: "" for node in nodes if isinstance(node, ast.Name)}
+        return plain | {ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -169,6 +179,11 @@ class SceneRule(Value):
             fits = len(part.coordinates) in (0, len(self.axes))
             expected = f"a coordinate for each of the axes {self.axes}, or none"
             self._require(fits, "parts", expected, f"{part.name}: {part.coordinates}")
+            for name, size in part.names.items():
+                sized = size in _SIZES and name in (*names, "largest")
+                fits = sized if size else name in {*_CALLS, *_CELLS, *dict(self.facts)}
+                expected = f"parts, sizes ({', '.join(_SIZES)}), facts and {', '.join(_CELLS)}"
+                self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
         self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
 
@@ -305,7 +320,7 @@ class _Piece(NamedTuple):
 
     def sizes(self) -> dict[str, int]:
         """What other parts may name: tokens with those that pad it, and the size of a grid."""
-        count, grid = int(np.prod(self.size)), ("frames", "rows", "columns")[: len(self.size)]
+        count, grid = int(np.prod(self.size)), _SIZES[1:][: len(self.size)]
         tokens = count + -count % self.part.multiple
         return {"tokens": tokens} | dict(zip(grid[2:] and grid, self.size, strict=False))
 
