@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+import operator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.numeric.ladder import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.multipliers import beside
 from posenc.scaling.yarn import APART, turning_index
 
 LINEAR = (1.25, 0.75)  # turns: pairs with fewer are stretched linearly, with more as in NTK
@@ -86,45 +88,41 @@ class DyPE(Scaling):
     def _ramp(self, turns: tuple[float, float], rungs: Any, numbers: RungArithmetic) -> Any:
         """The index at which a ramp begins, and over how many it rises."""
         end, kappa = rungs.width // 2, self.noise**2
-        indices = [
-            turning_index(r * kappa, self.original_length, rungs.base, rungs.width, numbers)
-            for r in turns
-            if kappa
-        ]
-        low, high = (math.floor(indices[0]), math.ceil(indices[1])) if kappa else (end, end)
+        low = high = end  # without noise, both ends lie behind the last pair
+        if kappa:
+            indices = [
+                turning_index(r * kappa, self.original_length, rungs.base, rungs.width, numbers)
+                for r in turns
+            ]
+            low, high = math.floor(indices[0]), math.ceil(indices[1])
         low, high = min(max(low, 0), end), min(max(high, 0), end)
         return numbers.number(low), numbers.number(high - low or APART)
 
-    def _power(self, width: int, numbers: RungArithmetic) -> Number:
-        """The power of the factor in `ntk`, for each index."""
-        self._require(width > 2, "", "at least 2 pairs to an axis", f"a width of {width}")
-        times = 1 if self.method == "yarn" else 2 * numbers.number(self.noise) ** 2
-        return 2 * times / numbers.number(width - 2)
+    def _ratios(self, rungs: Any, count: int, numbers: RungArithmetic) -> list[Number]:
+        """What each frequency is multiplied by."""
+        self._require(
+            rungs.width > 2, "", "at least 2 pairs to an axis", f"a width of {rungs.width}"
+        )
+        factor, one = numbers.number(self.factor), numbers.number(1)
+        times = one if self.method == "yarn" else 2 * numbers.number(self.noise) ** 2
+        slower = numbers.ln(factor) * 2 * times / (rungs.width - 2)
+        ratios = [numbers.exp(-slower * j) for j in range(count)]
+        ends = ((LINEAR, False), (PLAIN, True)) if self.method == "yarn" else ()
+        for turns, kept in ends:
+            first, span = self._ramp(turns, rungs, numbers)
+            shares = [min(max((j - first) / span, 0 * one), one) for j in range(count)]
+            ratios = [
+                (1 - t) + t * r if kept else (1 - t) * r + t / factor
+                for t, r in zip(shares, ratios, strict=True)
+            ]
+        return ratios
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
-        numbers, plain, factor = rungs.numbers, rungs.frequencies, rungs.numbers.number(self.factor)
-        slower = numbers.ln(factor) * self._power(rungs.width, numbers)
-        ntk = [f * numbers.exp(-slower * j) for j, f in enumerate(plain)]
-        if self.method == "ntk":
-            return rungs.with_frequencies(ntk)
-
-        def ramp(turns: tuple[float, float], low: list[Number], high: list[Number]) -> list[Number]:
-            first, span = self._ramp(turns, rungs, numbers)
-            zero, one = numbers.number(0), numbers.number(1)
-            shares = [min(max((j - first) / span, zero), one) for j in range(len(plain))]
-            return [(1 - t) * a + t * b for t, a, b in zip(shares, low, high, strict=True)]
-
-        stretched = ramp(LINEAR, ntk, [f / factor for f in plain])
-        return rungs.with_frequencies(ramp(PLAIN, [*plain], stretched))
+        ratios = self._ratios(rungs, len(rungs.frequencies), rungs.numbers)
+        return rungs.with_frequencies([*map(operator.mul, rungs.frequencies, ratios)])
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""
-        plain = rungs.frequencies
-        ntk = plain / self.factor ** (self._power(rungs.width, FLOAT) * rungs.index)
-        if self.method == "ntk":
-            return ntk
-        (low, rise), (first, span) = (self._ramp(turns, rungs, FLOAT) for turns in (LINEAR, PLAIN))
-        u = xp.clip((rungs.index - low) / rise, 0.0, 1.0)
-        v = xp.clip((rungs.index - first) / span, 0.0, 1.0)
-        return plain * (1 - v) + (ntk * (1 - u) + plain / self.factor * u) * v
+        ratios = self._ratios(rungs, rungs.index.shape[0], FLOAT)
+        return rungs.frequencies * beside(tuple(ratios), rungs.frequencies, xp)

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import itertools
-import threading
 import warnings
-import weakref
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -18,6 +14,7 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc.detect.adopt.diffusion import adopt_diffusion, is_diffusion, put_back
 from posenc.detect.adopt.fitting import distance
 from posenc.detect.adopt.matching import (
     CALLER,
@@ -47,7 +44,9 @@ from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling.base import Scaling
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
+from posenc.torch.adopted_axes import AdoptedAxes
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
@@ -58,9 +57,10 @@ def adopt(
     *,
     spec: Spec | None = None,
     plan: Plan | Reading | None = None,
+    scaling: Scaling | None = None,
     phase: Literal["exact", "float32"] = "exact",
 ) -> Adoption:
-    """Put exact positions into a loaded model of transformers, this instance alone.
+    """Put exact positions into a loaded model of transformers or diffusers, this instance alone.
 
     The config of the model is read into a plan. Each module that turns position ids into cosines
     and sines is asked for them at near and far positions; where its answers are those of an entry
@@ -69,15 +69,22 @@ def adopt(
     keeps in a buffer are compared and replaced as well. Nothing is replaced before everything was
     checked. `release` puts the old modules back.
 
+    In a model of diffusers (a pipeline's `transformer`) the rotary module goes on to be asked: where
+    a token stands is read from its cosines and sines, which are checked in every call, and exact ones
+    in the same form take their place. So its tables end where they ended.
+
     Parameters
     ----------
-    model : PreTrainedModel
+    model : PreTrainedModel or ModelMixin
         A loaded model, on any device and of any floating dtype.
     spec : Spec, optional
         Another encoding, on purpose, for which the weights were not trained: a rotation of as many
         pairs, or a bias or relative encoding, with which the rotations stand still.
     plan : Plan or Reading, optional
         The same, layer by layer: another rotation in some layers, no positions in others.
+    scaling : Scaling, optional
+        Of a diffusion model, for which its weights were not trained: a `posenc.scaling.PerAxis` of
+        `RIFLEx`, `DyPE` and others. It acts after what the config says of scaling.
     phase : {"exact", "float32"}
         `exact`, or the classic arithmetic, which gives the bits of the module where it is written
         in the usual way.
@@ -90,10 +97,12 @@ def adopt(
     Raises
     ------
     ArgumentError
-        If it is no loaded model of transformers, or was adopted before; if the model cannot compute
-        the other encoding.
+        If it is no loaded model, or was adopted before; if the model cannot compute the other
+        encoding; for `scaling` of a model of transformers, and `spec` or `plan` of a diffusion model.
+    SpecError
+        If the scaling does not fit the axes of the model, or contradicts what its config says.
     DataError
-        If nothing is replaced; if a module contradicts the config; if the code is not that of
+        If nothing is replaced, as where a pipeline makes the rotation and hands it to `forward`; if a module contradicts the config; if the code is not that of
         transformers: remote code, or a subclass with a forward of its own. The model is untouched.
 
     Notes
@@ -122,8 +131,21 @@ def adopt(
         mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)),
         ArgumentError,
     )
-    refuse_model(model)
+    of_axes = is_diffusion(model)
+    refuse_model(model, diffusion=of_axes)
+    refuse_if(
+        scaling is not None if not of_axes else spec is not None or plan is not None,
+        mismatch(
+            CALLER,
+            "scaling= for a model of diffusers, spec= or plan= for one of transformers",
+            f"the other for a {type(model).__name__}",
+            "There, spec=posenc.RoPE(…, scaling=…) has it.",
+        ),
+        ArgumentError,
+    )
     about = facts(model)
+    if of_axes:
+        return adopt_diffusion(model, about.reading, scaling, phase)
     others = about.require(CALLER, *ASKED)
     reading = about.reading
     other = spec is not None or plan is not None
@@ -212,7 +234,10 @@ def release(model: Any) -> None:
     )
     changed = config_change(model)
     for place, module in adopted:
-        place.parent._modules[place.leaf] = module.old
+        if isinstance(module, AdoptedAxes):
+            put_back(place, module)
+        else:
+            place.parent._modules[place.leaf] = module.old
     for owner in rows:
         restore(owner)
     forget(model)
@@ -301,100 +326,3 @@ def _exchange(model: nn.Module, swaps: list[Swap], tables: list[Rows], trial: Tr
         for place, new in moves:
             place.parent._modules[place.leaf] = new.old
         raise
-
-
-# --- models that are adopted as soon as they are loaded -------------------------------------------
-
-
-@contextlib.contextmanager
-def adopting(**options: Any) -> Iterator[list[Adoption]]:
-    """Adopt the models that are built inside a block, by this thread, when the block ends.
-
-    Other threads, and models that were there before, are left alone. After an exception, in the
-    block or because a model cannot be adopted, every model is as transformers made it.
-
-    Parameters
-    ----------
-    **options
-        Those of `posenc.torch.adopt`.
-
-    Yields
-    ------
-    list of Adoption
-        Empty inside of the block; then a report for each model.
-
-    Raises
-    ------
-    ArgumentError, DataError
-        As `posenc.torch.adopt` does, when the block ends.
-
-    Examples
-    --------
-    >>> import posenc.torch
-    >>> from transformers import LlamaConfig, LlamaModel
-    >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
-    >>> with posenc.torch.adopting() as reports:
-    ...     model = LlamaModel(LlamaConfig(**sizes, intermediate_size=8))
-    >>> type(model.rotary_emb).__name__, reports[0].replaced[0].path
-    ('AdoptedRotary', 'rotary_emb')
-    """
-    built: list[weakref.ref[nn.Module]] = []
-    reports: list[Adoption] = []
-    with _watch.noting(built):
-        yield reports
-    done: list[nn.Module] = []
-    models = [model for model in (reference() for reference in built) if model is not None]
-    inside = {id(part) for model in models for part in model.modules() if part is not model}
-    try:
-        for model in models:
-            if id(model) not in inside:
-                reports.append(adopt(model, **options))
-                done.append(model)
-    except BaseException:
-        reports.clear()
-        for model in done:
-            release(model)
-        raise
-
-
-class _Watch:
-    """The open blocks of each thread; the class of models is ours while there are any."""
-
-    def __init__(self) -> None:
-        self._here = threading.local()
-        self._lock = threading.Lock()
-        self._open = 0
-        self._plain: Any = None  # the `__init__` of models that is put back after the last block
-
-    @contextlib.contextmanager
-    def noting(self, built: list[weakref.ref[nn.Module]]) -> Iterator[None]:
-        """Add the models of transformers that this thread builds to a list."""
-        blocks = vars(self._here).setdefault("blocks", [])
-        self._change(1)
-        blocks.append(built)
-        try:
-            yield
-        finally:
-            blocks.pop()
-            self._change(-1)
-
-    def _change(self, more: int) -> None:
-        from transformers import PreTrainedModel
-
-        with self._lock:
-            if self._open == 0:
-                self._plain = plain = PreTrainedModel.__init__
-
-                @functools.wraps(plain)
-                def noted(model: Any, *args: Any, **kwargs: Any) -> None:
-                    for built in vars(self._here).get("blocks", [])[-1:]:
-                        built.append(weakref.ref(model))
-                    plain(model, *args, **kwargs)
-
-                PreTrainedModel.__init__ = noted  # type: ignore[method-assign, assignment]
-            self._open += more
-            if self._open == 0:
-                PreTrainedModel.__init__ = self._plain  # type: ignore[method-assign]
-
-
-_watch = _Watch()

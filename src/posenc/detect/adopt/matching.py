@@ -27,23 +27,29 @@ CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
 
 
-def refuse_model(model: Any) -> None:
+def refuse_model(model: Any, *, diffusion: bool) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
     name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
     refuse_if(
         not isinstance(model, nn.Module),
         mismatch(
-            CALLER, "a loaded model", name, "Load it: AutoModelForCausalLM.from_pretrained(...)."
+            CALLER,
+            "a loaded model",
+            name,
+            "Load it: AutoModelForCausalLM.from_pretrained(...); of a pipeline of diffusers, give "
+            "its `transformer`.",
         ),
         ArgumentError,
     )
-    _refuse_object(model, name)
-    _refuse_foreign(model, name)
+    _refuse_adopted(model)
+    if not diffusion:
+        _refuse_object(model, name)
+        _refuse_foreign(model, name)
     _refuse_wrapped(model)
 
 
-def _refuse_object(model: nn.Module, name: str) -> None:
-    """Raise for a model that was adopted before, or has no config of transformers."""
+def _refuse_adopted(model: nn.Module) -> None:
+    """Raise for a model that was adopted before."""
     adopted = [
         path for path, module in model.named_modules()
         if isinstance(module, AdoptedRotary) or has_rows(module)
@@ -52,7 +58,11 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         changed = config_change(model)
         todo = "Call posenc.torch.release(model) first."
         received = f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}"
-        raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
+        raise bad_argument(CALLER, "a model as its library makes it", received, todo)
+
+
+def _refuse_object(model: nn.Module, name: str) -> None:
+    """Raise for a model that has no config of transformers."""
     config = getattr(model, "config", None)
     todo = "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module)
     refuse_if(

@@ -1,0 +1,158 @@
+"""A rotary module of several axes inside a diffusion model, whose cosines and sines are ours.
+
+Each of these modules takes something else: ids, a grid, latents, a mask. None says where a token
+stands, but its answer does: by the angles of the slowest pair of an axis, then those of faster ones.
+So the old module answers first, and what is put in its place has its form, whatever that is.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from posenc import functional
+from posenc._core.errors import bad_data
+from posenc._core.tracing import unseen
+from posenc.encodings.rotary.rope import RoPE
+from posenc.torch.adopted import AdoptedRotary
+
+WHOLE = 1e-2  # how far from an integer the position of a token may be taken for
+ROOM = 2.0**-21  # of angles in float32, for each radian
+CLOSE = 4e-6  # and of cosines and sines besides
+
+
+class Called(nn.Module):
+    """What is called like a module and is none, in the tree of modules."""
+
+    def __init__(self, called: Any) -> None:
+        super().__init__()
+        self.called = called
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What it answers."""
+        return self.called(*args, **kwargs)
+
+
+class AdoptedAxes(AdoptedRotary):
+    """Cosines and sines of several axes in the form of the module that this one stands in for.
+
+    Forms: complex numbers; a pair of arrays with an entry for each pair or for each channel; 2 x 2
+    matrices. What has none of them, such as latents beside, is passed on as it is, and so are rows
+    of zeros, which pad.
+    """
+
+    def __init__(self, old: Any, trained: RoPE, spec: RoPE) -> None:
+        super().__init__(old if isinstance(old, nn.Module) else Called(old), {}, [trained])
+        self.spec, self.trained = spec, trained
+        self.change, self.place, self.reach = 0.0, 0, -1  # of the last call; no rows: -1
+        steps = functional.frequencies(trained).tolist()
+        axis = trained.arrangement.layout(trained.pairs).axis
+        # The pairs of each axis that turn, the slowest first.
+        self._ladders = [
+            sorted(
+                ((steps[j], j) for j in range(trained.pairs) if axis[j] == a and steps[j]),
+                key=lambda pair: abs(pair[0]),
+            )
+            for a in range(len(trained.axes))
+        ]
+        channels = trained.channels.channels(trained.dim)
+        self._pair_of = [
+            j for _, j in sorted((c, j) for j, two in enumerate(channels) for c in two)
+        ]
+        self._first = [self._pair_of.index(j) for j in range(trained.pairs)]
+
+    @property
+    def original(self) -> Any:
+        """What is replaced, the very object."""
+        return self.old.called if isinstance(self.old, Called) else self.old
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the old module answers, with exact angles."""
+        return unseen(self._exact, self.old(*args, **kwargs))
+
+    def _exact(self, answer: Any) -> Any:
+        pairs = self.trained.pairs
+        if isinstance(answer, Tensor):
+            if answer.is_complex() and answer.shape[-1] == pairs:
+                return torch.complex(*self._turned(answer.real, answer.imag)).to(answer.dtype)
+            if answer.shape[-3:] == (pairs, 2, 2):
+                cos, sin = self._turned(answer[..., 0, 0], answer[..., 1, 0])
+                return torch.stack((cos, -sin, sin, cos), dim=-1).view_as(answer)
+            return answer
+        if not isinstance(answer, (tuple, list)):
+            return answer
+        if self._are_pair(answer):
+            return type(answer)(self._of_channels(*answer))
+        return type(answer)([self._exact(part) for part in answer])
+
+    def _are_pair(self, answer: Any) -> bool:
+        """Whether these are cosines and sines, an entry for each pair or channel."""
+        if len(answer) != 2 or not all(isinstance(part, Tensor) for part in answer):
+            return False
+        cos, sin = answer
+        wide = cos.shape[-1:] in ((self.trained.pairs,), (self.trained.dim,))
+        return wide and cos.shape == sin.shape and cos.is_floating_point()
+
+    def _of_channels(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        if cos.shape[-1] == self.trained.pairs:
+            return self._turned(cos, sin)
+        cos, sin = self._turned(cos[..., self._first], sin[..., self._first])
+        return cos[..., self._pair_of], sin[..., self._pair_of]
+
+    def _turned(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
+        old = torch.stack((cos, sin)).double()
+        where = self._places(*old)
+        usual = torch.stack(_cos_sin(self.trained, where))
+        pads = old.square().sum(0) < 0.25
+        off = (old - usual).abs().masked_fill(pads, 0.0).max().item() if old.numel() else 0.0
+        reach = where.abs().max().item() if where.numel() else 0.0
+        fastest = max(abs(steps[-1][0]) for steps in self._ladders if steps)
+        room = CLOSE + ROOM * reach * fastest + 4 * torch.finfo(cos.dtype).eps
+        if not off <= room:
+            raise bad_data(
+                f"adopt: {type(self.original).__name__}",
+                f"cosines and sines of {self.trained!r}, which its config says",
+                f"others, off by {off:.2g} where float32 explains {room:.2g}",
+                "Its table may end, or its config was changed after the model was made: "
+                "posenc.torch.release(model) puts it back.",
+            )
+        ours = usual if self.spec == self.trained else torch.stack(_cos_sin(self.spec, where))
+        ours = torch.where(pads, old, ours)
+        if old.numel():
+            change = (ours - old).abs().amax(dim=(0, -1)).flatten()
+            self.change, self.reach = change.max().item(), int(reach)
+            self.place = int(where.flatten(0, -2)[change.argmax()].abs().max())
+        cos, sin = ours.to(cos.dtype)
+        return cos, sin
+
+    def _places(self, cos: Tensor, sin: Tensor) -> Tensor:
+        """Where each token stands (..., axes): integers where all of them are."""
+        angles = torch.atan2(sin, cos)
+        axes = []
+        for ladder in self._ladders:
+            place = torch.zeros_like(angles[..., 0])
+            for step, pair in ladder:
+                ahead = angles[..., pair] - step * place
+                turns = torch.round(ahead / (2 * math.pi))
+                place = place + (ahead - 2 * math.pi * turns) / step
+            axes.append(place)
+        where = torch.stack(axes, dim=-1)
+        whole = where.round()
+        near = bool(((where - whole).abs() < WHOLE).all())
+        return whole.long() if near else where
+
+    def extra_repr(self) -> str:
+        """What it computes, and in place of what, in `print(model)`."""
+        return f"{self.spec!r}, in place of {type(self.original).__name__}"
+
+
+def _cos_sin(spec: RoPE, where: Tensor) -> tuple[Tensor, Tensor]:
+    real = where.is_floating_point() and spec.phase == "exact"
+    spec = spec.replace(phase="real") if real else spec
+    if len(spec.axes) == 1:
+        where = where[..., 0]
+    return functional.cos_sin(spec, where, dtype=torch.float64)
