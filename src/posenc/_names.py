@@ -85,6 +85,8 @@ VALUES: dict[str, str] = {
     "Note": "posenc._core.reading",
     "Plan": "posenc._core.spec.plan",
     "Positions": "posenc._core.positions.builder",
+    "SceneRule": "posenc._core.positions.scene",
+    "ScenePart": "posenc._core.positions.scene",
     "Source": "posenc._core.reading",
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",

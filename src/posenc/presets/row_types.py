@@ -64,8 +64,10 @@ ConfigChoice = TypedDict(
 ConfigIntegers = TypedDict(
     "ConfigIntegers",
     {
-        "integers": Annotated[str, "the key of the list"],
+        "integers": Required[Annotated[str, "the key of the list"]],
+        "over": Annotated[Literal[2], "what each of them is divided by"],
     },
+    total=False,
 )
 When = TypedDict(
     "When",

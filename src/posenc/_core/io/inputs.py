@@ -25,6 +25,7 @@ from posenc._core.errors import DataError, PosencError, bad_data, mismatch, refu
 PIECE = 2**20
 DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
+PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
@@ -292,10 +293,12 @@ def folder_of(config: Any) -> Path | None:
 def _read_config(path: Path, caller: str) -> dict[str, Any]:
     if path.is_dir():
         inside = next(
-            (file for file in [path / CONFIG_FILE, path / ADAPTER] if file.is_file()), None
+            (path / name for name in (CONFIG_FILE, ADAPTER, PIPELINE) if (path / name).is_file()),
+            None,
         )
         if inside is None:
-            raise bad_data(caller, f"a folder that holds {CONFIG_FILE}", repr(str(path)))
+            expected = f"a folder that holds {CONFIG_FILE} or {PIPELINE}"
+            raise bad_data(caller, expected, repr(str(path)))
         path = inside
     refuse_data(
         not path.exists(),
@@ -304,7 +307,14 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         repr(str(path)[:200]),
         hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
     )
-    return _config_of(text_of(path, CONFIG), caller, path.name)
+    data = _config_of(text_of(path, CONFIG), caller, path.name)
+    return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
+
+
+def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, Any]:
+    """The configs of the parts that a pipeline names, each in a folder of its name."""
+    files = ((part.name, part / CONFIG_FILE) for part in folder.iterdir() if part.name in data)
+    return {name: _read_config(file, caller) for name, file in files if file.is_file()}
 
 
 def hub_advice(name: str) -> str:
