@@ -1,8 +1,8 @@
 """A rotary module of several axes inside a diffusion model, whose cosines and sines are ours.
 
 Each of these modules takes something else: ids, a grid, latents, a mask. None says where a token
-stands, but its answer does: by the angles of the slowest pair of an axis, then those of faster ones.
-So the old module answers first, and what is put in its place has its form, whatever that is.
+stands, but its answer does, by the angles of the slowest pair of an axis, then of faster ones. So
+the old module answers first, and what is put in its place has its form, whatever that is.
 """
 
 from __future__ import annotations
@@ -24,18 +24,6 @@ ROOM = 2.0**-21  # of angles in float32, for each radian
 CLOSE = 4e-6  # and of cosines and sines besides
 
 
-class Called(nn.Module):
-    """What is called like a module and is none, in the tree of modules."""
-
-    def __init__(self, called: Any) -> None:
-        super().__init__()
-        self.called = called
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """What it answers."""
-        return self.called(*args, **kwargs)
-
-
 class AdoptedAxes(AdoptedRotary):
     """Cosines and sines of several axes in the form of the module that this one stands in for.
 
@@ -44,34 +32,33 @@ class AdoptedAxes(AdoptedRotary):
     of zeros, which pad.
     """
 
-    def __init__(self, old: Any, trained: RoPE, spec: RoPE) -> None:
-        super().__init__(old if isinstance(old, nn.Module) else Called(old), {}, [trained])
+    def __init__(self, original: Any, trained: RoPE, spec: RoPE) -> None:
+        super().__init__(
+            original if isinstance(original, nn.Module) else nn.Module(), {}, [trained]
+        )
+        self.original = (original,)  # a tuple, as it is no part of the tree; maybe no module
         self.spec, self.trained = spec, trained
         self.change, self.place, self.reach = 0.0, 0, -1  # of the last call; no rows: -1
         steps = functional.frequencies(trained).tolist()
         axis = trained.arrangement.layout(trained.pairs).axis
         # The pairs of each axis that turn, the slowest first.
         self._ladders = [
-            sorted(
-                ((steps[j], j) for j in range(trained.pairs) if axis[j] == a and steps[j]),
-                key=lambda pair: abs(pair[0]),
-            )
+            sorted((abs(f), f, j) for j, f in enumerate(steps) if axis[j] == a and f)
             for a in range(len(trained.axes))
         ]
         channels = trained.channels.channels(trained.dim)
         self._pair_of = [
             j for _, j in sorted((c, j) for j, two in enumerate(channels) for c in two)
         ]
-        self._first = [self._pair_of.index(j) for j in range(trained.pairs)]
 
     @property
-    def original(self) -> Any:
-        """What is replaced, the very object."""
-        return self.old.called if isinstance(self.old, Called) else self.old
+    def name(self) -> str:
+        """The class of what is replaced."""
+        return type(self.original[0]).__name__
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the old module answers, with exact angles."""
-        return unseen(self._exact, self.old(*args, **kwargs))
+        return unseen(self._exact, self.original[0](*args, **kwargs))
 
     def _exact(self, answer: Any) -> Any:
         pairs = self.trained.pairs
@@ -93,13 +80,15 @@ class AdoptedAxes(AdoptedRotary):
         if len(answer) != 2 or not all(isinstance(part, Tensor) for part in answer):
             return False
         cos, sin = answer
-        wide = cos.shape[-1:] in ((self.trained.pairs,), (self.trained.dim,))
-        return wide and cos.shape == sin.shape and cos.is_floating_point()
+        width = cos.shape[-1] if cos.ndim else 0
+        fits = width in (self.trained.pairs, self.trained.dim) and cos.shape == sin.shape
+        return fits and cos.is_floating_point()
 
     def _of_channels(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         if cos.shape[-1] == self.trained.pairs:
             return self._turned(cos, sin)
-        cos, sin = self._turned(cos[..., self._first], sin[..., self._first])
+        first = [self._pair_of.index(j) for j in range(self.trained.pairs)]
+        cos, sin = self._turned(cos[..., first], sin[..., first])
         return cos[..., self._pair_of], sin[..., self._pair_of]
 
     def _turned(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
@@ -110,11 +99,11 @@ class AdoptedAxes(AdoptedRotary):
         pads = old.square().sum(0) < 0.25
         off = (old - usual).abs().masked_fill(pads, 0.0).max().item() if old.numel() else 0.0
         reach = where.abs().max().item() if where.numel() else 0.0
-        fastest = max(abs(steps[-1][0]) for steps in self._ladders if steps)
+        fastest = max(ladder[-1][0] for ladder in self._ladders if ladder)
         room = CLOSE + ROOM * reach * fastest + 4 * torch.finfo(cos.dtype).eps
         if not off <= room:
             raise bad_data(
-                f"adopt: {type(self.original).__name__}",
+                f"adopt: {self.name}",
                 f"cosines and sines of {self.trained!r}, which its config says",
                 f"others, off by {off:.2g} where float32 explains {room:.2g}",
                 "Its table may end, or its config was changed after the model was made: "
@@ -135,7 +124,7 @@ class AdoptedAxes(AdoptedRotary):
         axes = []
         for ladder in self._ladders:
             place = torch.zeros_like(angles[..., 0])
-            for step, pair in ladder:
+            for _, step, pair in ladder:
                 ahead = angles[..., pair] - step * place
                 turns = torch.round(ahead / (2 * math.pi))
                 place = place + (ahead - 2 * math.pi * turns) / step
@@ -147,7 +136,7 @@ class AdoptedAxes(AdoptedRotary):
 
     def extra_repr(self) -> str:
         """What it computes, and in place of what, in `print(model)`."""
-        return f"{self.spec!r}, in place of {type(self.original).__name__}"
+        return f"{self.spec!r}, in place of {self.name}"
 
 
 def _cos_sin(spec: RoPE, where: Tensor) -> tuple[Tensor, Tensor]:

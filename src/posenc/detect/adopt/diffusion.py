@@ -1,4 +1,4 @@
-"""Diffusion models: the rotary module that a row of diffusers names, with another one in its place."""
+"""Diffusion models: another module in the place of the one that a row of diffusers names."""
 
 from __future__ import annotations
 
@@ -9,11 +9,18 @@ from typing import Any
 import torch
 from torch import nn
 
-from posenc._core.errors import ArgumentError, PosencError, bad_argument, bad_data, mismatch
+from posenc._core.errors import (
+    ArgumentError,
+    DataError,
+    PosencError,
+    bad_argument,
+    bad_data,
+    mismatch,
+)
 from posenc._core.guard import foreign
-from posenc._core.reading import Layer, Reading
-from posenc.detect.adopt.matching import CALLER, Place
+from posenc.detect.adopt.matching import CALLER, Place, config_of
 from posenc.detect.adopt.report import Adoption, Replacement
+from posenc.detect.facts import facts
 from posenc.detect.fit.turns import CONSIDERABLE
 from posenc.detect.subject import refuse_if
 from posenc.encodings.rotary.rope import RoPE
@@ -24,84 +31,78 @@ from posenc.torch.adopted_axes import AdoptedAxes
 ROTATION = "rotary_emb"  # in the name of what pipelines hand to `forward`
 
 
-def is_diffusion(model: Any) -> bool:
-    """Whether a model is a transformer of diffusers."""
-    return isinstance(model, nn.Module) and type(model).__module__.startswith("diffusers.")
-
-
-def adopt_diffusion(model: Any, reading: Reading, scaling: Scaling | None, phase: str) -> Adoption:
-    """Exact cosines and sines, or those of another scaling, where the row says that they are made."""
+def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption:
+    """Exact cosines and sines, or those of another scaling, where the row says they are made."""
     name = type(model).__name__
-    leaf = (diffusion.transformer(name) or {"classes": {name: {}}})["classes"][name].get("module")
-    old = getattr(model, leaf, None) if leaf else None
+    row = diffusion.transformer(name)
+    leaf = row["classes"][name].get("module", "") if row else ""
+    old = getattr(model, leaf, None)
     handed = [key for key in inspect.signature(model.forward).parameters if ROTATION in key]
-    if old is None:
-        why = f"its pipeline hands {handed[0]} to forward" if handed else "no module makes it"
-        raise bad_data(CALLER, "a rotary module inside the model", f"a {name}: {why}",
-                       "posenc.cos_sin(spec, positions) gives what to hand over.")  # fmt: skip
-    tried: list[str] = []
+    refuse_if(
+        old is None,
+        mismatch(
+            CALLER,
+            "a rotary module inside of the model",
+            f"a {name}: " + (f"its pipeline hands {handed[0]} over" if handed else "it has none"),
+            "posenc.cos_sin(spec, positions) gives what is handed over.",
+        ),
+        DataError,
+    )
+    reading = facts(config_of(model)).reading
+    why = [*reading.errors]
     for entry in reading:
         if not isinstance(entry.spec, RoPE):
             continue
-        spec = entry.spec.replace(phase=phase)
-        if scaling is not None:
-            spec = spec.replace(scaling=(*spec.scalings, scaling))
+        more = () if scaling is None else (scaling,)
+        spec = entry.spec.replace(phase=phase, scaling=(*entry.spec.scalings, *more))
         new = AdoptedAxes(old, entry.spec, spec)
         try:
             _ask(new, model)
         except PosencError as error:
-            tried.append(str(error))
+            why.append(str(error))
             continue
-        row = _replacement(new, leaf, entry, scaling)
-        _put_in(Place(model, leaf), new)
+        vars(model).pop(leaf, None)  # what is called and is no module stands there
+        model._modules[leaf] = new
+        change = Replacement(
+            leaf, layer=entry.layer, spec=spec, was=new.name, change=new.change, place=new.place,
+            last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None,
+            looked=new.reach, trained=entry.spec if more else None,
+        )  # fmt: skip
         note = f"{leaf} is not asked where {handed[0]} is handed to forward" if handed else ""
         return Adoption(
-            name, replaced=(row,), remarks=tuple(filter(None, (note, *reading.warnings)))
+            name, replaced=(change,), remarks=(*filter(None, [note]), *reading.warnings)
         )
-    raise bad_data(f"{CALLER}: {leaf} ({type(old).__name__})",
-                   "the cosines and sines of its config", "; ".join(tried) or "no rotation in it")  # fmt: skip
-
-
-def _replacement(new: AdoptedAxes, leaf: str, entry: Layer, scaling: Scaling | None) -> Replacement:
-    wrong = new.place if new.change > CONSIDERABLE else None
-    return Replacement(
-        leaf, layer=entry.layer, spec=new.spec, was=type(new.original).__name__, change=new.change,
-        place=new.place, last=new.reach, wrong=wrong, looked=new.reach,
-        trained=None if scaling is None else entry.spec,
-    )  # fmt: skip
-
-
-def _put_in(place: Place, new: AdoptedAxes) -> None:
-    vars(place.parent).pop(place.leaf, None)  # what is called and is no module stands there
-    place.parent._modules[place.leaf] = new
+    expected = "cosines and sines that its config says"
+    raise bad_data(f"{CALLER}: {leaf} ({type(old).__name__})", expected, "; ".join(why) or "none")
 
 
 def put_back(place: Place, new: AdoptedAxes) -> None:
     """Put the old module back where it stood, or what was called like one."""
-    if new.original is new.old:
-        place.parent._modules[place.leaf] = new.old
+    (original,) = new.original
+    if isinstance(original, nn.Module):
+        place.parent._modules[place.leaf] = original
     else:
         del place.parent._modules[place.leaf]
-        vars(place.parent)[place.leaf] = new.original
+        vars(place.parent)[place.leaf] = original
 
 
-# --- one call of a module that says what it takes by the names of its arguments --------------------
+# --- one call of a module, which says what it takes by the names of its arguments -----------------
 
 
 def _ask(new: AdoptedAxes, model: nn.Module) -> None:
-    """Call the new module as the model does; raise where its answers are not those of the config."""
-    asked = new.original
-    names = inspect.signature(asked.forward if asked is new.old else asked).parameters
+    """Call a module as the model does; raise where its answers are not those of the config."""
+    (original,) = new.original
+    names = inspect.signature(getattr(original, "forward", original)).parameters
     device = next((one.device for one in (*model.parameters(), *model.buffers())), None)
     refuse_if(
         device is None or device.type == "meta",
         mismatch(CALLER, "a model with weights", f"a {type(model).__name__} on {device}"),
         ArgumentError,
     )
-    errors = []
+    errors = ["no cosines and sines in its answer"]
     for sample in _samples(len(new.trained.axes), device):
         try:
-            with foreign(f"{CALLER}: a call of {type(asked).__name__}"), torch.no_grad():
+            with foreign(f"{CALLER}: a call of {new.name}"), torch.no_grad():
                 new(**{key: value for key, value in sample.items() if key in names})
         except PosencError:
             raise
@@ -109,18 +110,14 @@ def _ask(new: AdoptedAxes, model: nn.Module) -> None:
             errors.append(f"{type(error).__name__}: {error}")
         if new.reach >= 0:
             return
-    raise bad_argument(
-        CALLER,
-        "cosines and sines from a call with " + ", ".join(names),
-        "; ".join(errors) or "none",
-    )
+    raise bad_argument(CALLER, f"an answer to a call by {', '.join(names)}", errors[-1])
 
 
 def _samples(axes: int, device: Any) -> Iterator[dict[str, Any]]:
-    """Small calls, by the names that arguments have in diffusers."""
-    ids = torch.arange(12, device=device)[:, None] % torch.arange(2, 2 + axes, device=device)
-    sizes = [torch.arange(n, device=device) for n in (4, 8, 12)]
-    for latents in ((1, 4, 4, 8, 12), (1, 4, 8, 12)):
+    """Small calls, by the names that arguments have in diffusers; tables may end soon."""
+    axis, sizes = torch.arange(axes), [torch.arange(n, device=device) for n in (4, 8, 12)]
+    for latents, last in (((1, 4, 4, 8, 12), 61), ((1, 4, 8, 12), 61), ((1, 4, 4, 8, 12), 7)):
+        ids = (torch.arange(24)[:, None] * (axis + 5) % last).to(device)
         for places in (ids, ids[None]):
             yield {
                 "ids": places, "pos": sizes, "shape": (1, 4, 8, 12), "device": torch.device(device),

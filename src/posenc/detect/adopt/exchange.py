@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
+import threading
 import warnings
+import weakref
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -14,16 +18,16 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.adopt.diffusion import adopt_diffusion, is_diffusion, put_back
+from posenc.detect.adopt.diffusion import adopt_diffusion, put_back
 from posenc.detect.adopt.fitting import distance
 from posenc.detect.adopt.matching import (
     CALLER,
     Answered,
     Place,
-    answered,
-    candidates,
+    answers_of,
     config_change,
-    entries_of,
+    covers,
+    is_diffusion,
     places_of,
     refuse_model,
     why_left,
@@ -40,10 +44,7 @@ from posenc.detect.adopt.report import (
 )
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.facts import ASKED, facts
-from posenc.detect.facts.loaded import unused_modules
-from posenc.detect.fit.turns import attempt
-from posenc.detect.subject import CannotAsk, refuse_if
-from posenc.encodings.rotary.rope import RoPE
+from posenc.detect.subject import refuse_if
 from posenc.scaling.base import Scaling
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
 from posenc.torch.adopted_axes import AdoptedAxes
@@ -70,8 +71,8 @@ def adopt(
     checked. `release` puts the old modules back.
 
     In a model of diffusers (a pipeline's `transformer`) the rotary module goes on to be asked: where
-    a token stands is read from its cosines and sines, which are checked in every call, and exact ones
-    in the same form take their place. So its tables end where they ended.
+    a token stands is read from its cosines and sines, which are checked in every call, and exact
+    ones in the same form take their place. So its tables end where they ended.
 
     Parameters
     ----------
@@ -98,12 +99,13 @@ def adopt(
     ------
     ArgumentError
         If it is no loaded model, or was adopted before; if the model cannot compute the other
-        encoding; for `scaling` of a model of transformers, and `spec` or `plan` of a diffusion model.
+        encoding; for `scaling` of a model of transformers, `spec` or `plan` of a diffusion model.
     SpecError
         If the scaling does not fit the axes of the model, or contradicts what its config says.
     DataError
-        If nothing is replaced, as where a pipeline makes the rotation and hands it to `forward`; if a module contradicts the config; if the code is not that of
-        transformers: remote code, or a subclass with a forward of its own. The model is untouched.
+        If nothing is replaced, as where the pipeline hands the rotation to `forward`; if a module
+        contradicts the config; if the code is not that of transformers: remote code, or a subclass
+        with a forward of its own. The model is untouched.
 
     Notes
     -----
@@ -143,14 +145,14 @@ def adopt(
         ),
         ArgumentError,
     )
-    about = facts(model)
     if of_axes:
-        return adopt_diffusion(model, about.reading, scaling, phase)
+        return adopt_diffusion(model, scaling, phase)
+    about = facts(model)
     others = about.require(CALLER, *ASKED)
     reading = about.reading
     other = spec is not None or plan is not None
     stored = [] if other else [*_tables(model, reading, phase)]
-    modules, left = _answered(model, reading, {table.module for table, _ in stored})
+    modules, left = answers_of(model, reading, {table.module for table, _ in stored})
     left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
              for table, row in stored if table.same]  # fmt: skip
     tables = [table for table, _ in stored if not table.same]
@@ -168,7 +170,7 @@ def adopt(
         swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
     covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
     replaced += [row for table, row in stored if not table.same]
-    apart = (entry for entry in reading if not _covered(entry.spec, covered))
+    apart = (entry for entry in reading if not covers(entry.spec, covered))
     left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
     refuse_if(
         not replaced,
@@ -245,38 +247,6 @@ def release(model: Any) -> None:
         warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
 
 
-def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
-    """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
-    if isinstance(spec, RoPE):
-        return any(
-            isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
-            for one in covered
-        )
-    return spec is not None and spec in covered
-
-
-def _answered(
-    model: nn.Module, reading: Reading, apart: set[nn.Module]
-) -> tuple[list[Answered], list[str]]:
-    """The modules whose numbers are those of the plan, and why others stay."""
-    modules: list[Answered] = []
-    left: list[str] = []
-    for path, places, module in candidates(model):
-        try:
-            if module not in apart:
-                modules.append(
-                    answered(path, places, module, entries_of(reading, model.config, module))
-                )
-        except CannotAsk as reason:
-            left.append(f"{path} ({type(module).__name__}): {reason}")
-        except DataError:
-            # Asked where it matters: hooks of others see the run.
-            if path not in unused_modules(model, {m for _, _, m in candidates(model)}.__contains__):
-                raise
-            left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
-    return modules, left
-
-
 def _tables(model: nn.Module, reading: Reading, phase: str) -> Iterator[tuple[Rows, Replacement]]:
     """Tensors that hold rows of the plan, and what there is to say of each."""
     for path, module, name in row_tensors(model):
@@ -326,3 +296,100 @@ def _exchange(model: nn.Module, swaps: list[Swap], tables: list[Rows], trial: Tr
         for place, new in moves:
             place.parent._modules[place.leaf] = new.old
         raise
+
+
+# --- models that are adopted as soon as they are loaded -------------------------------------------
+
+
+@contextlib.contextmanager
+def adopting(**options: Any) -> Iterator[list[Adoption]]:
+    """Adopt the models that are built inside a block, by this thread, when the block ends.
+
+    Other threads, and models that were there before, are left alone. After an exception, in the
+    block or because a model cannot be adopted, every model is as transformers made it.
+
+    Parameters
+    ----------
+    **options
+        Those of `posenc.torch.adopt`.
+
+    Yields
+    ------
+    list of Adoption
+        Empty inside of the block; then a report for each model.
+
+    Raises
+    ------
+    ArgumentError, DataError
+        As `posenc.torch.adopt` does, when the block ends.
+
+    Examples
+    --------
+    >>> import posenc.torch
+    >>> from transformers import LlamaConfig, LlamaModel
+    >>> sizes = dict(hidden_size=16, num_attention_heads=2, num_hidden_layers=1, vocab_size=8)
+    >>> with posenc.torch.adopting() as reports:
+    ...     model = LlamaModel(LlamaConfig(**sizes, intermediate_size=8))
+    >>> type(model.rotary_emb).__name__, reports[0].replaced[0].path
+    ('AdoptedRotary', 'rotary_emb')
+    """
+    built: list[weakref.ref[nn.Module]] = []
+    reports: list[Adoption] = []
+    with _watch.noting(built):
+        yield reports
+    done: list[nn.Module] = []
+    models = [model for model in (reference() for reference in built) if model is not None]
+    inside = {id(part) for model in models for part in model.modules() if part is not model}
+    try:
+        for model in models:
+            if id(model) not in inside:
+                reports.append(adopt(model, **options))
+                done.append(model)
+    except BaseException:
+        reports.clear()
+        for model in done:
+            release(model)
+        raise
+
+
+class _Watch:
+    """The open blocks of each thread; the class of models is ours while there are any."""
+
+    def __init__(self) -> None:
+        self._here = threading.local()
+        self._lock = threading.Lock()
+        self._open = 0
+        self._plain: Any = None  # the `__init__` of models that is put back after the last block
+
+    @contextlib.contextmanager
+    def noting(self, built: list[weakref.ref[nn.Module]]) -> Iterator[None]:
+        """Add the models of transformers that this thread builds to a list."""
+        blocks = vars(self._here).setdefault("blocks", [])
+        self._change(1)
+        blocks.append(built)
+        try:
+            yield
+        finally:
+            blocks.pop()
+            self._change(-1)
+
+    def _change(self, more: int) -> None:
+        from transformers import PreTrainedModel
+
+        with self._lock:
+            if self._open == 0:
+                self._plain = plain = PreTrainedModel.__init__
+
+                @functools.wraps(plain)
+                def noted(model: Any, *args: Any, **kwargs: Any) -> None:
+                    for built in vars(self._here).get("blocks", [])[-1:]:
+                        built.append(weakref.ref(model))
+                    plain(model, *args, **kwargs)
+
+                PreTrainedModel.__init__ = noted  # type: ignore[method-assign, assignment]
+            self._open += more
+            if self._open == 0:
+                PreTrainedModel.__init__ = self._plain  # type: ignore[method-assign]
+
+
+_watch = _Watch()

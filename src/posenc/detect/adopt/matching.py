@@ -16,15 +16,31 @@ from posenc._core.errors import (
     mismatch,
 )
 from posenc._core.reading import Layer, Reading
+from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
 from posenc.detect.adopt.report import has_rows
 from posenc.detect.facts import facts
+from posenc.detect.facts.loaded import unused_modules
+from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
 
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
+
+
+def is_diffusion(model: Any) -> bool:
+    """Whether a model is a transformer of diffusers."""
+    return isinstance(model, nn.Module) and type(model).__module__.startswith("diffusers.")
+
+
+def config_of(model: Any) -> Any:
+    """The config of a model, with the class that those of diffusers leave out once it is loaded."""
+    config = getattr(model, "config", None)
+    named = is_diffusion(model) and config is not None
+    return {**config, "_class_name": type(model).__name__} if named else config
 
 
 def refuse_model(model: Any, *, diffusion: bool) -> None:
@@ -98,7 +114,7 @@ def _refuse_foreign(model: Any, name: str) -> None:
 
 def config_change(model: Any) -> str:
     """What the config of a model no longer says that it said when the model was adopted."""
-    config = getattr(model, "config", None)
+    config = config_of(model)
     specs = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.encodings]
     if config is None or not specs:
         return ""
@@ -207,6 +223,38 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
     if not forms:
         raise unknown[0]
     return Answered(path, places, module, asked, forms)
+
+
+def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:
+    """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
+    if isinstance(spec, RoPE):
+        return any(
+            isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
+            for one in covered
+        )
+    return spec is not None and spec in covered
+
+
+def answers_of(
+    model: nn.Module, reading: Reading, apart: set[nn.Module]
+) -> tuple[list[Answered], list[str]]:
+    """The modules whose numbers are those of the plan, and why others stay."""
+    modules: list[Answered] = []
+    left: list[str] = []
+    for path, places, module in candidates(model):
+        try:
+            if module not in apart:
+                modules.append(
+                    answered(path, places, module, entries_of(reading, model.config, module))
+                )
+        except CannotAsk as reason:
+            left.append(f"{path} ({type(module).__name__}): {reason}")
+        except DataError:
+            # Asked where it matters: hooks of others see the run.
+            if path not in unused_modules(model, {m for _, _, m in candidates(model)}.__contains__):
+                raise
+            left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
+    return modules, left
 
 
 def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
