@@ -14,7 +14,6 @@ from posenc._core.errors import (
     DataError,
     PosencError,
     bad_argument,
-    bad_data,
     mismatch,
 )
 from posenc._core.guard import foreign
@@ -49,7 +48,8 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         DataError,
     )
     reading = facts(config_of(model)).reading
-    why = [*reading.errors]
+    why = "; ".join(reading.errors) or "a plan without a rotation"
+    error: PosencError = DataError(mismatch(CALLER, "a rotation in the plan", why))
     for entry in reading:
         if not isinstance(entry.spec, RoPE):
             continue
@@ -58,8 +58,8 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         new = AdoptedAxes(old, entry.spec, spec)
         try:
             _ask(new, model)
-        except PosencError as error:
-            why.append(str(error))
+        except PosencError as reason:
+            error = reason
             continue
         vars(model).pop(leaf, None)  # what is called and is no module stands there
         model._modules[leaf] = new
@@ -72,8 +72,7 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         return Adoption(
             name, replaced=(change,), remarks=(*filter(None, [note]), *reading.warnings)
         )
-    expected = "cosines and sines that its config says"
-    raise bad_data(f"{CALLER}: {leaf} ({type(old).__name__})", expected, "; ".join(why) or "none")
+    raise error
 
 
 def put_back(place: Place, new: AdoptedAxes) -> None:

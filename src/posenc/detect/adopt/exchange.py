@@ -70,8 +70,8 @@ def adopt(
     keeps in a buffer are compared and replaced as well. Nothing is replaced before everything was
     checked. `release` puts the old modules back.
 
-    In a model of diffusers (a pipeline's `transformer`) the rotary module goes on to be asked: where
-    a token stands is read from its cosines and sines, which are checked in every call, and exact
+    In a model of diffusers (the `transformer` of a pipeline) the rotary module is asked on: where a
+    token stands is read from its cosines and sines, which are checked in every call, and exact
     ones in the same form take their place. So its tables end where they ended.
 
     Parameters

@@ -38,7 +38,7 @@ def is_diffusion(model: Any) -> bool:
 
 def config_of(model: Any) -> Any:
     """The config of a model, with the class that those of diffusers leave out once it is loaded."""
-    config = getattr(model, "config", None)
+    config: Any = getattr(model, "config", None)
     named = is_diffusion(model) and config is not None
     return {**config, "_class_name": type(model).__name__} if named else config
 
