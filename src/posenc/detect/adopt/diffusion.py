@@ -17,6 +17,7 @@ from posenc._core.errors import (
     mismatch,
 )
 from posenc._core.guard import foreign
+from posenc._core.reading import Layer
 from posenc.detect.adopt.matching import CALLER, Place, config_of
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.facts import facts
@@ -33,12 +34,10 @@ ROTATION = "rotary_emb"  # in the name of what pipelines hand to `forward`
 def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption:
     """Exact cosines and sines, or those of another scaling, where the row says they are made."""
     name = type(model).__name__
-    row = diffusion.transformer(name)
-    leaf = row["classes"][name].get("module", "") if row else ""
-    old = getattr(model, leaf, None)
+    leaves = [leaf for leaf in diffusion.rotary_modules(name) if getattr(model, leaf, None)]
     handed = [key for key in inspect.signature(model.forward).parameters if ROTATION in key]
     refuse_if(
-        old is None,
+        not leaves,
         mismatch(
             CALLER,
             "a rotary module inside of the model",
@@ -48,31 +47,53 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         DataError,
     )
     reading = facts(config_of(model)).reading
-    why = "; ".join(reading.errors) or "a plan without a rotation"
-    error: PosencError = DataError(mismatch(CALLER, "a rotation in the plan", why))
-    for entry in reading:
-        if not isinstance(entry.spec, RoPE):
-            continue
-        more = () if scaling is None else (scaling,)
-        spec = entry.spec.replace(phase=phase, scaling=(*entry.spec.scalings, *more))
-        new = AdoptedAxes(old, entry.spec, spec)
-        try:
-            _ask(new, model)
-        except PosencError as reason:
-            error = reason
-            continue
-        vars(model).pop(leaf, None)  # what is called and is no module stands there
-        model._modules[leaf] = new
-        change = Replacement(
-            leaf, layer=entry.layer, spec=spec, was=new.name, change=new.change, place=new.place,
-            last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None,
-            looked=new.reach, trained=entry.spec if more else None,
-        )  # fmt: skip
-        note = f"{leaf} is not asked where {handed[0]} is handed to forward" if handed else ""
-        return Adoption(
-            name, replaced=(change,), remarks=(*filter(None, [note]), *reading.warnings)
+    layers = [layer for layer in reading if isinstance(layer.spec, RoPE)]
+    replaced, left = [], [*reading.errors]
+    for leaf in leaves:
+        errors: list[PosencError] = []
+        for layer in layers:
+            try:
+                new = _checked(model, leaf, layer.spec, scaling, phase)
+            except PosencError as error:
+                errors.append(error)
+                continue
+            replaced.append((new, _replacement(new, leaf, layer)))
+            break
+        else:
+            left += [f"{leaf}: {error}" for error in errors]
+    if not replaced:
+        raise (
+            errors[-1]
+            if layers
+            else DataError(mismatch(CALLER, "a rotation in its plan", "; ".join(left) or "none"))
         )
-    raise error
+    for new, row in replaced:
+        vars(model).pop(row.path, None)  # what is called and is no module stands there
+        model._modules[row.path] = new
+    notes = [f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed]
+    rows = tuple(row for _, row in replaced)
+    return Adoption(name, replaced=rows, left=tuple(left), remarks=(*notes, *reading.warnings))
+
+
+def _checked(
+    model: Any, leaf: str, trained: Any, scaling: Scaling | None, phase: str
+) -> AdoptedAxes:
+    """What takes the place of a module, asked once."""
+    more = () if scaling is None else (scaling,)
+    spec = trained.replace(scaling=(*trained.scalings, *more))
+    if phase == "float32":
+        spec = spec.replace(phase=phase)
+    new = AdoptedAxes(getattr(model, leaf), trained, spec)
+    _ask(new, model)
+    return new
+
+
+def _replacement(new: AdoptedAxes, leaf: str, layer: Layer) -> Replacement:
+    return Replacement(
+        leaf, layer=layer.layer, spec=new.spec, was=new.name, change=new.change, place=new.place,
+        last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None, looked=new.reach,
+        trained=None if new.spec.scaling == new.trained.scaling else new.trained,
+    )  # fmt: skip
 
 
 def put_back(place: Place, new: AdoptedAxes) -> None:

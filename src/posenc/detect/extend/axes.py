@@ -119,22 +119,16 @@ def extend_axes(
         for name, last, end in zip(scene.axes, scene.ends, after, strict=False)
         if last is not None and end > last
     ]
-    name, leaf = _module(about.config or {})
+    configs = (about.config or {}, *(about.config or {}).values())
+    classes = [str(one.get("_class_name")) for one in configs if isinstance(one, Mapping)]
+    name = next(filter(diffusion.transformer, classes), classes[0])
+    leaf = bool(diffusion.rotary_modules(name))
     if not leaf:
         notes.append("No module of the model makes the rotation: hand posenc.cos_sin to forward.")
     shared = any(axis.baseline.spec.ladder.spacing == "explicit" for axis in axes)
     notes += [SHARED] * shared
     lines = _lines(axes) if leaf and not shared else {}
     return AxesExtension(name, part, tuple(axes), after, lines, (*notes, UNKNOWN))
-
-
-def _module(config: Mapping[str, Any]) -> tuple[str, str]:
-    """The class of the transformer of a config or pipeline, and the name of its rotary module."""
-    for part in (config, *config.values()):
-        name = str(part.get("_class_name")) if isinstance(part, Mapping) else ""
-        if row := diffusion.transformer(name):
-            return name, row["classes"][name].get("module", "")
-    return "", ""
 
 
 def _numbers(value: Any, name: str, count: int) -> list[int]:
