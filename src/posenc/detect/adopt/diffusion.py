@@ -135,13 +135,18 @@ def _ask(new: AdoptedAxes, model: nn.Module) -> None:
 
 def _samples(axes: int, device: Any) -> Iterator[dict[str, Any]]:
     """Small calls, by the names that arguments have in diffusers; tables may end soon."""
-    axis, sizes = torch.arange(axes), [torch.arange(n, device=device) for n in (4, 8, 12)]
+    lines = [torch.arange(n, device=device) for n in (4, 8, 12)]
+    inside = torch.tensor([0] * 3 + [1] * 24 + [0] * 2, device=device, dtype=torch.bool)
     for latents, last in (((1, 4, 4, 8, 12), 61), ((1, 4, 8, 12), 61), ((1, 4, 4, 8, 12), 7)):
-        ids = (torch.arange(24)[:, None] * (axis + 5) % last).to(device)
-        for places in (ids, ids[None]):
+        ids = torch.arange(24)[:, None] * torch.arange(5, 5 + axes) % last
+        for places in (each.to(device) for each in (ids, ids[None], ids.T[:, None])):
             yield {
-                "ids": places, "pos": sizes, "shape": (1, 4, 8, 12), "device": torch.device(device),
-                "hidden_states": torch.zeros(latents, device=device), "max_txt_seq_len": 7,
+                "ids": places, "position_ids": places, "pos": lines if axes > 1 else lines[-1],
+                "device": torch.device(device), "dtype": torch.float32,
+                "hidden_states": torch.zeros(latents, device=device),
+                "num_frames": 4, "height": 8, "width": 12, "fhw": (4, 8, 12), "seq_len": 12,
+                "shape": (1, 4, 8, 12), "frame_indices": lines[0][None],
+                "video_fhw": [[(1, 6, 4), (1, 8, 5)]], "max_txt_seq_len": 7,
                 "attention_mask": torch.ones(1, 7, dtype=torch.int64, device=device),
-                "video_fhw": [[(1, 6, 4), (1, 8, 5)]],
+                "img_shapes": [(1, 4, 6)], "image_pad_mask": inside,
             }  # fmt: skip
