@@ -127,7 +127,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.facts": ("Contradiction", "Fact", "Facts", "explain", "facts"),
-    "posenc.detect.extend": ("Extension", "extend"),
+    "posenc.detect.extend": ("AxesExtension", "Extension", "extend"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),

@@ -36,7 +36,7 @@ class AdoptedAxes(AdoptedRotary):
         super().__init__(
             original if isinstance(original, nn.Module) else nn.Module(), {}, [trained]
         )
-        self.original = (original,)  # a tuple, as it is no part of the tree; maybe no module
+        self._original = (original,)  # a tuple: a module by itself would become part of the tree
         self.spec, self.trained = spec, trained
         self.change, self.place, self.reach = 0.0, 0, -1  # of the last call; no rows: -1
         steps = functional.frequencies(trained).tolist()
@@ -52,13 +52,13 @@ class AdoptedAxes(AdoptedRotary):
         ]
 
     @property
-    def name(self) -> str:
-        """The class of what is replaced."""
-        return type(self.original[0]).__name__
+    def original(self) -> Any:
+        """What stood in its place, which may be no module, but called like one."""
+        return self._original[0]
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the old module answers, with exact angles."""
-        return unseen(self._exact, self.original[0](*args, **kwargs))
+        return unseen(self._exact, self.original(*args, **kwargs))
 
     def _exact(self, answer: Any) -> Any:
         pairs = self.trained.pairs
@@ -94,32 +94,32 @@ class AdoptedAxes(AdoptedRotary):
     def _turned(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
         old = torch.stack((cos, sin)).double()
-        where = self._places(*old)
-        usual = torch.stack(_cos_sin(self.trained, where))
+        places = self._places(*old)
+        usual = torch.stack(_cos_sin(self.trained, places))
         pads = old.square().sum(0) < 0.25
         off = (old - usual).abs().masked_fill(pads, 0.0).max().item() if old.numel() else 0.0
-        reach = where.abs().max().item() if where.numel() else 0.0
+        reach = places.abs().max().item() if places.numel() else 0.0
         fastest = max(ladder[-1][0] for ladder in self._ladders if ladder)
         room = CLOSE + ROOM * reach * fastest + 4 * torch.finfo(cos.dtype).eps
         if not off <= room:
             raise bad_data(
-                f"adopt: {self.name}",
+                f"adopt: {type(self.original).__name__}",
                 f"cosines and sines of {self.trained!r}, which its config says",
                 f"others, off by {off:.2g} where float32 explains {room:.2g}",
                 "Its table may end, or its config was changed after the model was made: "
                 "posenc.torch.release(model) puts it back.",
             )
-        ours = usual if self.spec == self.trained else torch.stack(_cos_sin(self.spec, where))
+        ours = usual if self.spec == self.trained else torch.stack(_cos_sin(self.spec, places))
         ours = torch.where(pads, old, ours)
         if old.numel():
             change = (ours - old).abs().amax(dim=(0, -1)).flatten()
             self.change, self.reach = change.max().item(), int(reach)
-            self.place = int(where.flatten(0, -2)[change.argmax()].abs().max())
+            self.place = int(places.flatten(0, -2)[change.argmax()].abs().max())
         cos, sin = ours.to(cos.dtype)
         return cos, sin
 
     def _places(self, cos: Tensor, sin: Tensor) -> Tensor:
-        """Where each token stands (..., axes): integers where all of them are."""
+        """Where each token stands (..., axes): integers places all of them are."""
         angles = torch.atan2(sin, cos)
         axes = []
         for ladder in self._ladders:
@@ -129,19 +129,19 @@ class AdoptedAxes(AdoptedRotary):
                 turns = torch.round(ahead / (2 * math.pi))
                 place = place + (ahead - 2 * math.pi * turns) / step
             axes.append(place)
-        where = torch.stack(axes, dim=-1)
-        whole = where.round()
-        near = bool(((where - whole).abs() < WHOLE).all())
-        return whole.long() if near else where
+        places = torch.stack(axes, dim=-1)
+        whole = places.round()
+        near = bool(((places - whole).abs() < WHOLE).all())
+        return whole.long() if near else places
 
     def extra_repr(self) -> str:
         """What it computes, and in place of what, in `print(model)`."""
-        return f"{self.spec!r}, in place of {self.name}"
+        return f"{self.spec!r}, in place of {type(self.original).__name__}"
 
 
-def _cos_sin(spec: RoPE, where: Tensor) -> tuple[Tensor, Tensor]:
-    real = where.is_floating_point() and spec.phase == "exact"
+def _cos_sin(spec: RoPE, places: Tensor) -> tuple[Tensor, Tensor]:
+    real = places.is_floating_point() and spec.phase == "exact"
     spec = spec.replace(phase="real") if real else spec
     if len(spec.axes) == 1:
-        where = where[..., 0]
-    return functional.cos_sin(spec, where, dtype=torch.float64)
+        places = places[..., 0]
+    return functional.cos_sin(spec, places, dtype=torch.float64)

@@ -156,3 +156,43 @@ def test_the_command_writes_no_config_that_nobody_reads(tmp_path: Path) -> None:
     assert "no code of diffusers reads a rule from a config" in " ".join(answer.output.split())
     assert not target.exists()
     assert call(tmp_path, "--size", "2048x2048", "99").exit_code == 2
+
+
+# --- the other way: positions that are moved ------------------------------------------------------
+
+
+def test_a_scale_brings_a_larger_picture_to_the_positions_of_training() -> None:
+    """As scaled and shifted ids of ComfyUI (ScaleROPE), from its start in equal steps."""
+    rule: Any = posenc.from_hf(WAN).layers[0].positions
+    film = [("video", (3, 4, 5))]
+    scale, shift = (0.5, 0.75, 2.0), (0, 1.5, -2)
+    moved = rule.build(film, scale=scale, shift=shift)["video"]
+    lines = [
+        np.linspace(start, start + step * (count - 1), count)
+        for count, step, start in zip((3, 4, 5), scale, shift, strict=True)
+    ]
+    expected = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 3)
+    np.testing.assert_allclose(moved, expected, rtol=0, atol=1e-15)
+    plain = rule.build(film)["video"]
+    assert rule.build(film, scale=2, shift=1)["video"].dtype == np.int64
+    np.testing.assert_array_equal(rule.build(film, scale=2, shift=1)["video"], 2 * plain + 1)
+    spec: Any = posenc.from_hf(WAN).layers[0].spec
+    halves = posenc.cos_sin(spec.replace(phase="real"), rule.build(film, scale=0.5)["video"])
+    linear = posenc.cos_sin(spec.replace(scaling=s.Linear(2)), plain)
+    np.testing.assert_allclose(halves, linear, rtol=0, atol=1e-6)
+
+
+def test_only_grids_are_moved() -> None:
+    rule: Any = posenc.from_hf({"_class_name": "OvisImageTransformer2DModel"}).layers[0].positions
+    scene = [("text", 4), ("image", (1, 2, 2))]
+    plain, moved = rule.build(scene), rule.build(scene, scale=3, shift=(0, 7, 0))
+    np.testing.assert_array_equal(moved["text"], plain["text"])
+    np.testing.assert_array_equal(moved["image"], 3 * plain["image"] + [0, 7, 0])
+
+
+@pytest.mark.parametrize("name", ["scale", "shift"])
+@pytest.mark.parametrize("value", [(1, 2), "2", None, [True] * 3])
+def test_maps_that_are_none(name: str, value: Any) -> None:
+    rule: Any = posenc.from_hf(WAN).layers[0].positions
+    with pytest.raises(posenc.ArgumentError, match=f"{name}: expected a number, or one for each"):
+        rule.build([("video", (1, 2, 2))], **{name: value})

@@ -18,7 +18,7 @@ from posenc._core.errors import (
 )
 from posenc._core.guard import foreign
 from posenc._core.reading import Layer
-from posenc.detect.adopt.matching import CALLER, Place, config_of
+from posenc.detect.adopt.matching import CALLER, config_of
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.facts import facts
 from posenc.detect.fit.turns import CONSIDERABLE
@@ -68,8 +68,7 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
             else DataError(mismatch(CALLER, "a rotation in its plan", "; ".join(left) or "none"))
         )
     for new, row in replaced:
-        vars(model).pop(row.path, None)  # what is called and is no module stands there
-        model._modules[row.path] = new
+        setattr(model, row.path, new)
     notes = [f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed]
     rows = tuple(row for _, row in replaced)
     return Adoption(name, replaced=rows, left=tuple(left), remarks=(*notes, *reading.warnings))
@@ -90,20 +89,10 @@ def _checked(
 
 def _replacement(new: AdoptedAxes, leaf: str, layer: Layer) -> Replacement:
     return Replacement(
-        leaf, layer=layer.layer, spec=new.spec, was=new.name, change=new.change, place=new.place,
+        leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__, change=new.change, place=new.place,
         last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None, looked=new.reach,
         trained=None if new.spec.scaling == new.trained.scaling else new.trained,
     )  # fmt: skip
-
-
-def put_back(place: Place, new: AdoptedAxes) -> None:
-    """Put the old module back where it stood, or what was called like one."""
-    (original,) = new.original
-    if isinstance(original, nn.Module):
-        place.parent._modules[place.leaf] = original
-    else:
-        del place.parent._modules[place.leaf]
-        vars(place.parent)[place.leaf] = original
 
 
 # --- one call of a module, which says what it takes by the names of its arguments -----------------
@@ -111,8 +100,8 @@ def put_back(place: Place, new: AdoptedAxes) -> None:
 
 def _ask(new: AdoptedAxes, model: nn.Module) -> None:
     """Call a module as the model does; raise where its answers are not those of the config."""
-    (original,) = new.original
-    names = inspect.signature(getattr(original, "forward", original)).parameters
+    called = getattr(new.original, "forward", new.original)
+    names = inspect.signature(called).parameters
     device = next((one.device for one in (*model.parameters(), *model.buffers())), None)
     refuse_if(
         device is None or device.type == "meta",
@@ -122,7 +111,7 @@ def _ask(new: AdoptedAxes, model: nn.Module) -> None:
     errors = ["no cosines and sines in its answer"]
     for sample in _samples(len(new.trained.axes), device):
         try:
-            with foreign(f"{CALLER}: a call of {new.name}"), torch.no_grad():
+            with foreign(f"{CALLER}: a rotary module"), torch.no_grad():
                 new(**{key: value for key, value in sample.items() if key in names})
         except PosencError:
             raise

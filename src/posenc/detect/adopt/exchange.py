@@ -18,7 +18,7 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.adopt.diffusion import adopt_diffusion, put_back
+from posenc.detect.adopt.diffusion import adopt_diffusion
 from posenc.detect.adopt.fitting import distance
 from posenc.detect.adopt.matching import (
     CALLER,
@@ -47,7 +47,6 @@ from posenc.detect.facts import ASKED, facts
 from posenc.detect.subject import refuse_if
 from posenc.scaling.base import Scaling
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
-from posenc.torch.adopted_axes import AdoptedAxes
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
@@ -236,10 +235,9 @@ def release(model: Any) -> None:
     )
     changed = config_change(model)
     for place, module in adopted:
-        if isinstance(module, AdoptedAxes):
-            put_back(place, module)
-        else:
-            place.parent._modules[place.leaf] = module.old
+        if not isinstance(module.original, nn.Module):  # which a module would refuse to be
+            delattr(place.parent, place.leaf)
+        setattr(place.parent, place.leaf, module.original)
     for owner in rows:
         restore(owner)
     forget(model)

@@ -91,8 +91,8 @@ def extend_axes(
 ) -> AxesExtension:
     """What rules do to the axes of a rotation, from one size of a scene to another."""
     asked = [*_numbers(size, "size", 2), *_numbers(frames, "frames", 1)]
-    known = _numbers(trained, "trained", len(asked))
-    if not known:
+    old = _numbers(trained, "trained", len(asked))
+    if not old:
         todo = "No config of diffusers says it: trained='1024x1024', frames last."
         raise bad_argument("extend: trained", "the size that the model was trained on", None, todo)
     reading = about.reading
@@ -107,7 +107,7 @@ def extend_axes(
     else:
         why = "; ".join(reading.errors) or "none that turns by its rotation"
         raise bad_data("extend", "a picture or film in the scene of a model", why)
-    before, after = (_spans(scene, part, numbers, tokens) for numbers in (known, asked))
+    before, after = (_spans(scene, part, numbers, tokens) for numbers in (old, asked))
     axes = []
     for number, (name, start, end) in enumerate(zip(scene.axes, before, after, strict=True)):
         baseline = Baseline(_alone(spec, number), start)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, overload
 
 from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, bad_argument, suggest
@@ -13,7 +13,7 @@ from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
-from posenc.detect.extend.axes import extend_axes
+from posenc.detect.extend.axes import AxesExtension, extend_axes
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.extend.rules import (
@@ -214,6 +214,24 @@ class Extension(Displayed):
         }
 
 
+@overload
+def extend(
+    source: Any,
+    to: int | str | None = ...,
+    *,
+    factor: float | None = ...,
+    trained: int | str | None = ...,
+    rule: str | None = ...,
+) -> Extension: ...
+@overload
+def extend(
+    source: Any,
+    *,
+    trained: int | str | tuple[int, ...],
+    size: str | tuple[int, int] | None = ...,
+    frames: int | None = ...,
+    tokens: bool = ...,
+) -> AxesExtension: ...
 @checked_call
 def extend(
     source: Any,
