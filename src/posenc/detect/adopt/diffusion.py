@@ -89,8 +89,8 @@ def _checked(
 
 def _replacement(new: AdoptedAxes, leaf: str, layer: Layer) -> Replacement:
     return Replacement(
-        leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__, change=new.change, place=new.place,
-        last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None, looked=new.reach,
+        leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__,
+        change=new.change, place=new.place, last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None, looked=new.reach,
         trained=None if new.spec.scaling == new.trained.scaling else new.trained,
     )  # fmt: skip
 
