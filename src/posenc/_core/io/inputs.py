@@ -271,6 +271,9 @@ def load(config: Any, caller: str) -> dict[str, Any]:
         return _config_of(config.lstrip(BLANK), caller, "the text")
     if isinstance(config, (str, Path)):
         return _read_config(named(config, caller), caller)
+    own = getattr(config, "config", None)
+    if isinstance(own, Mapping) and hasattr(config, "named_parameters"):  # a model of diffusers
+        return load({**own, "_class_name": type(config).__name__}, caller)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
         return load(to_dict(), caller)

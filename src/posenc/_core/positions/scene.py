@@ -7,7 +7,7 @@ import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -84,6 +84,17 @@ class ScenePart(Value):
 
     _counted = ("multiple",)
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether a coordinate is that of a cell, so that the part has frames, rows and columns."""
+        names = {
+            node.id
+            for text in self.coordinates
+            for node in ast.walk(_parsed(text))
+            if isinstance(node, ast.Name)
+        }
+        return bool(names & {"t", "h", "w"})
+
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
         for text in filter(None, (*self.coordinates, self.after)):
@@ -147,6 +158,8 @@ class SceneRule(Value):
     ends: tuple[int | None, ...] = ()
     pixels: tuple[int, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
+
+    builder: ClassVar[str] = "scene"
 
     def check(self) -> None:
         """Raise `SpecError` when parts do not fit together."""

@@ -326,8 +326,9 @@ def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
     if isinstance(source, str) and not source.strip():
         inputs.named(source, "facts")
     if hasattr(source, "named_parameters"):
-        own = getattr(source, "config", None) if config is None else config
-        return source, own, type(source).__name__
+        own = getattr(source, "config", None)
+        own = source if isinstance(own, Mapping) else own  # whose class says what it is
+        return source, own if config is None else config, type(source).__name__
     several = isinstance(source, (list, tuple)) and bool(source)
     one = inputs.named(source[0], "facts") if several else source
     if folder_of(one) is None:
