@@ -190,7 +190,7 @@ def adapt(
             return instance(made, {"dim": dim, "heads": heads}, arguments, changes)
         # A function of x learns the width from x.
         fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
-        not_offered_where(fixed, "it is one object, with settings of its own")
+        not_offered_where(fixed, "it is one object, whose settings are fixed")
         return made
 
     sizes: dict[str, Any] = {"dim": dim, "heads": heads}
