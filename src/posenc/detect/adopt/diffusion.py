@@ -18,7 +18,7 @@ from posenc._core.errors import (
 )
 from posenc._core.guard import foreign
 from posenc._core.reading import Layer
-from posenc.detect.adopt.matching import CALLER, config_of
+from posenc.detect.adopt.matching import CALLER
 from posenc.detect.adopt.report import Adoption, Replacement
 from posenc.detect.facts import facts
 from posenc.detect.fit.turns import CONSIDERABLE
@@ -46,7 +46,7 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         ),
         DataError,
     )
-    reading = facts(config_of(model)).reading
+    reading = facts(model).reading
     layers = [layer for layer in reading if isinstance(layer.spec, RoPE)]
     replaced, left = [], [*reading.errors]
     for leaf in leaves:
@@ -88,10 +88,11 @@ def _checked(
 
 
 def _replacement(new: AdoptedAxes, leaf: str, layer: Layer) -> Replacement:
+    wrong = new.place if new.change > CONSIDERABLE else None
+    trained = None if new.spec.scaling == new.trained.scaling else new.trained
     return Replacement(
-        leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__,
-        change=new.change, place=new.place, last=new.reach, wrong=new.place if new.change > CONSIDERABLE else None, looked=new.reach,
-        trained=None if new.spec.scaling == new.trained.scaling else new.trained,
+        leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__, change=new.change,
+        place=new.place, last=new.reach, wrong=wrong, looked=new.reach, trained=trained,
     )  # fmt: skip
 
 

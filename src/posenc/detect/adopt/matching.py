@@ -36,13 +36,6 @@ def is_diffusion(model: Any) -> bool:
     return isinstance(model, nn.Module) and type(model).__module__.startswith("diffusers.")
 
 
-def config_of(model: Any) -> Any:
-    """The config of a model, with the class that those of diffusers leave out once it is loaded."""
-    config: Any = getattr(model, "config", None)
-    named = is_diffusion(model) and config is not None
-    return {**config, "_class_name": type(model).__name__} if named else config
-
-
 def refuse_model(model: Any, *, diffusion: bool) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
     name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
@@ -114,7 +107,7 @@ def _refuse_foreign(model: Any, name: str) -> None:
 
 def config_change(model: Any) -> str:
     """What the config of a model no longer says that it said when the model was adopted."""
-    config = config_of(model)
+    config = model if is_diffusion(model) else getattr(model, "config", None)
     specs = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.encodings]
     if config is None or not specs:
         return ""

@@ -266,7 +266,9 @@ class RoPE(RotarySpec):
             return (self.attention_factor,) * len(self.axes)
         self._require_length()
         rules = map(self.rules_of, range(len(self.axes)))
-        return tuple(math.prod(rule.attention_factor() for rule in own) for own in rules)
+        return tuple(
+            math.prod((rule.attention_factor() for rule in own), start=1.0) for own in rules
+        )
 
     def amplitude(self, like: Array, *, dtype: Any, xp: Any) -> Array | float:
         """The factor on cosines and sines: a number, or (pairs,) on the device of `like`."""
