@@ -248,11 +248,6 @@ ROTARY = (
         oracle_magnitude=oracle.yarn_magnitude(4),
     ),
     scaled(
-        "dype-ntk",
-        s.DyPE(2.5, 0.9, original_length=64, method="ntk"),
-        oracle.dype_ntk(16, 1e4, 2.5, 0.9),
-    ),
-    scaled(
         "one-axis",
         s.PerAxis((s.YaRN(40, original_length=4096),)),
         oracle.yarn(64, 1e4, 40, 4096),

@@ -230,7 +230,6 @@ SCALINGS: dict[str, Any] = {
     "riflex": s.RIFLEx(3, 66),
     "dype": s.DyPE(4, 0.7, original_length=64),
     "dype at the end": s.DyPE(4, 0.01, original_length=64),
-    "dype of the base": s.DyPE(4, 0.7, original_length=64, method="ntk"),
     "one axis": s.PerAxis((s.YaRN(8, original_length=64),)),
 }
 each_scaling = pytest.mark.parametrize("name", SCALINGS)

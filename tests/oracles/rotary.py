@@ -179,12 +179,6 @@ def dype(dim: int, base: float, factor: float, noise: float, trained: int) -> li
         return [a * (1 - m) + b * m for a, b, m in zip(middle, plain, mask(16, 2), strict=True)]
 
 
-def dype_ntk(dim: int, base: float, factor: float, noise: float) -> list[mpf]:
-    """The same with the base alone, whose factor is raised to twice the noise squared."""
-    with mp.workdps(WORK):
-        return ntk(dim, base, mpf(factor) ** (2 * mpf(noise) ** 2))
-
-
 # --- axes -----------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, final
+from typing import Any, ClassVar, final
 
 from posenc._core.numeric.ladder import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
@@ -21,9 +21,7 @@ PLAIN = (16.0, 2.0)  # turns: pairs with more are kept
 class DyPE(Scaling):
     """Dynamic position extrapolation, at one noise level (Issachar et al. 2025, arXiv:2510.20766).
 
-        yarn   f'[j] = (1 - v) f[j] + v ((1 - u) n[j] + u f[j] / factor)
-               n[j]  = f[j] / factor ** (2j / (d - 2))
-        ntk    f'[j] = f[j] / factor ** (2 noise ** 2 * 2j / (d - 2))
+        f'[j] = (1 - v) f[j] + v ((1 - u) f[j] / factor ** (2j / (d - 2)) + u f[j] / factor)
 
     u and v are ramps, linear in the index from 0 to 1: u between the indices of the pairs with 1.25
     and 0.75 turns within the original length, v between those with 16 and 2, all four numbers of
@@ -32,7 +30,7 @@ class DyPE(Scaling):
         c(r) = d ln(original_length / (2 pi r)) / (2 ln base)
 
     rounded outward and held within 0 and d / 2. So pure noise is stretched most, and fine detail
-    the least. The attention factor of `yarn` is 0.1 ln(factor) + 1 at every level.
+    the least. The attention factor is 0.1 ln(factor) + 1 at every level.
 
     Parameters
     ----------
@@ -43,8 +41,6 @@ class DyPE(Scaling):
         matching. One spec belongs to one level: make one for each step.
     original_length : int
         Positions of the axis in training: 64 for 1024 pixels in Flux.
-    method : {"yarn", "ntk"}
-        Which of the two.
 
     Raises
     ------
@@ -53,6 +49,7 @@ class DyPE(Scaling):
 
     Notes
     -----
+    This is what the authors call `yarn`; their `ntk` is `NTK(factor ** (2 * noise**2))`.
     Each axis has a factor of its own, in a `PerAxis`; the authors leave an axis that is not longer
     than in training as it was. Where both ends of a ramp lie behind the last pair (noise below 0.03
     in Flux), the formula keeps every pair, as here; the authors' code turns the ramp around there
@@ -72,7 +69,6 @@ class DyPE(Scaling):
     noise: float
     _: KW_ONLY
     original_length: int
-    method: Literal["yarn", "ntk"] = "yarn"
     geometric: ClassVar[bool] = True
 
     def check(self) -> None:
@@ -83,7 +79,7 @@ class DyPE(Scaling):
 
     def attention_factor(self) -> float:
         """The factor on cosines and sines."""
-        return 0.1 * math.log(self.factor) + 1.0 if self.method == "yarn" else 1.0
+        return 0.1 * math.log(self.factor) + 1.0
 
     def _ramp(self, turns: tuple[float, float], rungs: Any, numbers: RungArithmetic) -> Any:
         """The index at which a ramp begins, and over how many it rises."""
@@ -104,11 +100,9 @@ class DyPE(Scaling):
             rungs.width > 2, "", "at least 2 pairs to an axis", f"a width of {rungs.width}"
         )
         factor, one = numbers.number(self.factor), numbers.number(1)
-        times = one if self.method == "yarn" else 2 * numbers.number(self.noise) ** 2
-        slower = numbers.ln(factor) * 2 * times / (rungs.width - 2)
+        slower = numbers.ln(factor) * 2 / (rungs.width - 2)
         ratios = [numbers.exp(-slower * j) for j in range(count)]
-        ends = ((LINEAR, False), (PLAIN, True)) if self.method == "yarn" else ()
-        for turns, kept in ends:
+        for turns, kept in ((LINEAR, False), (PLAIN, True)):
             first, span = self._ramp(turns, rungs, numbers)
             shares = [min(max((j - first) / span, 0 * one), one) for j in range(count)]
             ratios = [

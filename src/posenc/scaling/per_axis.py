@@ -58,11 +58,6 @@ class PerAxis(Scaling):
             )
 
     @property
-    def stretches(self) -> bool:  # type: ignore[override]  # known of a class, but for this one
-        """Whether a rule of some axis extends a context."""
-        return any(rule.stretches for rule in self.rules if rule)
-
-    @property
     def uneven(self) -> bool:
         """Whether axes have attention factors of their own."""
         return len({*self._each("attention_factor")}) > 1

@@ -21,7 +21,6 @@ from posenc.torch.adopted import AdoptedRotary
 
 WHOLE = 1e-2  # how far from an integer the position of a token may be taken for
 ROOM = 2.0**-21  # of angles in float32, for each radian
-CLOSE = 4e-6  # and of cosines and sines besides
 
 
 class AdoptedAxes(AdoptedRotary):
@@ -100,7 +99,7 @@ class AdoptedAxes(AdoptedRotary):
         off = (old - usual).abs().masked_fill(pads, 0.0).max().item() if old.numel() else 0.0
         reach = places.abs().max().item() if places.numel() else 0.0
         fastest = max(ladder[-1][0] for ladder in self._ladders if ladder)
-        room = CLOSE + ROOM * reach * fastest + 4 * torch.finfo(cos.dtype).eps
+        room = ROOM * reach * fastest + 4 * torch.finfo(cos.dtype).eps
         if not off <= room:
             raise bad_data(
                 f"adopt: {type(self.original).__name__}",
