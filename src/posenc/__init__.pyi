@@ -54,6 +54,7 @@ from posenc.detect.convert.convert import convert as convert
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf.reader import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
+from posenc.detect.extend.axes import AxesExtension as AxesExtension
 from posenc.detect.extend.extension import Extension as Extension
 from posenc.detect.extend.extension import extend as extend
 from posenc.detect.facts.fact import Contradiction as Contradiction
@@ -346,6 +347,7 @@ __all__ = [
     "AdaptiveSpan",
     "ArgumentError",
     "Arrangement",
+    "AxesExtension",
     "CannotAsk",
     "ClippedTable",
     "CoPE",
