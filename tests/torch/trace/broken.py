@@ -79,6 +79,21 @@ QUARTER = {
         "rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25
     }
 }  # fmt: skip
+YARN = {
+    "rope_parameters": {
+        "rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
+        "original_max_position_embeddings": 1024,
+    }
+}  # fmt: skip
+LONGROPE = {
+    "original_max_position_embeddings": 1024,
+    "rope_parameters": {
+        "rope_type": "longrope", "rope_theta": 10000.0,
+        "short_factor": [1.0 + 0.02 * j for j in range(8)],
+        "long_factor": [1.0 + 1.5 * j for j in range(8)],
+        "original_max_position_embeddings": 1024,
+    },
+}  # fmt: skip
 MISTRAL = {"sliding_window": 8}
 GEMMA2 = {"sliding_window": 8, "query_pre_attn_scalar": 40}
 GEMMA3 = {
@@ -124,6 +139,8 @@ ROWS: tuple[Row, ...] = (
     Row("Llama: positions clamped", llama, angles.clamped,
         Right("positions", tokens=(*range(16, 24),))),
     Row("Llama: keys pooled", llama, scores.keys_pooled, Right(None, KEY)),
+    Row("Llama: keys of other heads", llama, scores.heads_tiled, Right(None, None, heads=None)),
+    Row("Llama: the next token is seen", llama, scores.next_seen, Right(None, MASK)),
     Row("Llama: value turned", llama, scores.value_turned, Right(None, ("value",))),
     Row("Llama: positions begin again in a step", m.text("Llama", calls=m.cached),
         angles.begins_again,
@@ -134,6 +151,8 @@ ROWS: tuple[Row, ...] = (
     Row("Qwen2: both counted from one", qwen2, angles.both_offset, Right("positions", None),
         harmless=True),
     Row("Qwen3: sign", qwen3, turns.sign, Right("sign")),
+    Row("Qwen3: factor of YaRN left out", m.text("Qwen3", **YARN), angles.factor_left_out,
+        Right("magnitude")),
     Row("Qwen3: not turned", qwen3, turns.not_turned(2), Right(None, layers=(2,))),
     Row("Qwen3: norm after the turn", m.uneven(qwen3), turns.norm_after,
         Right(None, None)),
@@ -155,6 +174,7 @@ ROWS: tuple[Row, ...] = (
     Row("GPT-J: table in half precision", gptj, angles.half_table, Right("dtype"), EAGER),
     Row("Phi: turned twice", phi, turns.turned_twice, Right(None)),
     Row("Phi: key turned back", phi, turns.key_backward, Right("sign", KEY)),
+    Row("Phi-3: long factors", m.text("Phi3", **LONGROPE), angles.long_factors, Right("scaling")),
     Row("Phi: the other channels", phi, turns.last_channels, Right(None)),
     Row("Falcon: one head", falcon, turns.one_head, Right(None, QUERY, heads=(3,))),
     Row("Falcon: positions in half precision", m.text("Falcon", calls=m.far, **FALCON),
@@ -164,7 +184,7 @@ ROWS: tuple[Row, ...] = (
     Row("OLMo 2: cached keys not turned", m.text("Olmo2", calls=m.cached), angles.cached_unturned,
         Right(None, KEY, tokens=(*range(23),))),
     Row("OLMo 2: output turned", olmo2, scores.output_turned, Right(None, ("output",))),
-    Row("DeepSeek V3: base", deepseek, angles.base, Right("base")),
+    Row("DeepSeek V3: base", deepseek, angles.base_of_ramp, Right("base")),
     Row("DeepSeek V3: pairing", deepseek, turns.halves_of_deepseek, Right("pairing")),
     Row("DeepSeek V3: mscale left out", deepseek, scores.scale_of_width_mla,
         Right("scale", SCORES)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -26,6 +28,14 @@ def base(model: nn.Module) -> None:
     with_angles(layer(model), lambda cos, sin: cos_sin(line(cos), ladder(500000.0, cos.shape[-1])))
 
 
+def base_of_ramp(model: nn.Module) -> None:
+    """The same constant, with the scaling as it is."""
+    config = copy.deepcopy(model.config)
+    config.rope_parameters["rope_theta"] = 500000.0
+    rotary = type(model.model.rotary_emb)(config)
+    with_angles(layer(model), lambda cos, sin: rotary(cos, line(cos)))
+
+
 def scaling_left_out(model: nn.Module) -> None:
     """Frequencies of the base alone, as before Llama 3.1."""
     with_angles(layer(model), lambda cos, sin: cos_sin(line(cos), ladder(1e4, cos.shape[-1])))
@@ -42,6 +52,23 @@ def base_everywhere(model: nn.Module) -> None:
 def linear_left_out(model: nn.Module) -> None:
     """The factor of long contexts is not read."""
     with_angles(layer(model, 5), lambda cos, sin: cos_sin(line(cos), ladder(1e6, cos.shape[-1])))
+
+
+def long_factors(model: nn.Module) -> None:
+    """The factors of long texts for a short one."""
+    factors = torch.tensor(model.config.rope_parameters["long_factor"])
+
+    def change(cos: Tensor, sin: Tensor) -> Any:
+        factor = (cos**2 + sin**2).sqrt()
+        return tuple(factor * x for x in cos_sin(line(cos), ladder(1e4, cos.shape[-1]) / factors))
+
+    with_angles(layer(model), change)
+
+
+def factor_left_out(model: nn.Module) -> None:
+    """Cosines and sines are not multiplied by what YaRN asks."""
+    factor = 0.1 * math.log(4) + 1
+    with_angles(layer(model), lambda cos, sin: (cos / factor, sin / factor))
 
 
 def one_pair(model: nn.Module) -> None:

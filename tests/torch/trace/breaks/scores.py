@@ -18,6 +18,17 @@ def heads_exchanged(model: nn.Module) -> None:
     attending(layer(model), lambda attend, q, k, v, mask: attend(q[:, [3, 1, 2, 0]], k, v, mask))
 
 
+def heads_tiled(model: nn.Module) -> None:
+    """`repeat` for `repeat_interleave`: queries meet the keys and values of other heads."""
+    attention = layer(model)
+    attention.num_key_value_groups = 1
+
+    def around(attend: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Any:
+        return attend(q, k.repeat(1, 2, 1, 1), v.repeat(1, 2, 1, 1), mask)
+
+    attending(attention, around)
+
+
 def keys_pooled(model: nn.Module) -> None:
     """Each key is the mean of itself and the one before."""
 
@@ -55,6 +66,16 @@ def window(size: int | None) -> Callable[[nn.Module], None]:
         return attend(q, k, v, causal(q.shape[2], size))
 
     return lambda model: attending(layer(model), around)
+
+
+def next_seen(model: nn.Module) -> None:
+    """The diagonal of the mask is one too high: each token sees the one after it."""
+
+    def around(attend: Any, q: Tensor, k: Tensor, v: Tensor, mask: Any) -> Any:
+        tokens = q.shape[2]
+        return attend(q, k, v, causal(tokens + 1, None)[..., 1:, :tokens])
+
+    attending(layer(model), around)
 
 
 def cap_left_out(model: nn.Module) -> None:
