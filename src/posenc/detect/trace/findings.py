@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ class Seen:
     key: TensorTurns | None
     value: TensorTurns | None
     output: TensorTurns | None
-    scores: Scores
+    scores: Scores | None  # None where nothing was seen of them
     width: int
     tokens: tuple[int, int]  # queries, keys
     sequences: int
@@ -90,13 +90,16 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
             unseen.append(f"layer {seen.index}, {name}: {traced.why}")
         elif turned is not None:
             findings += [_finding(seen.index, name, f) for f in _of_numbers(turned, name)]  # type: ignore[arg-type]
-    window, mask = window_of(seen.scores.visible)
-    findings += _of_scores(seen, expected, query, key, window)
     layer = TracedLayer(
         seen.index, seen.path, seen.call, query=query, key=key, value=value, output=output,
-        scale=seen.scores.scale, bias=_bias(seen.scores), window=window, mask=mask,
         heads=seen.heads,
     )  # fmt: skip
+    if seen.scores is not None:
+        window, mask = window_of(seen.scores.visible)
+        findings += _of_scores(seen, seen.scores, expected, query, key, window)
+        layer = replace(
+            layer, scale=seen.scores.scale, bias=_bias(seen.scores), window=window, mask=mask
+        )
     return Told(layer, findings, unseen, remarks)
 
 
@@ -196,9 +199,9 @@ def _bias(scores: Scores) -> str:
 
 
 def _of_scores(
-    seen: Seen, expected: Expected, query: TracedTensor, key: TracedTensor, window: int | None
-) -> Iterator[Finding]:
-    scores = seen.scores
+    seen: Seen, scores: Scores, expected: Expected, query: TracedTensor, key: TracedTensor,
+    window: int | None,
+) -> Iterator[Finding]:  # fmt: skip
     total = scores.scale * query.factor * key.factor
     spec: Any = expected.rotary
     usual = seen.width**-0.5 if expected.scale is None else expected.scale

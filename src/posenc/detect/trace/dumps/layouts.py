@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.errors import bad_data
-from posenc.detect.dumps.files import Dump
+from posenc.detect.trace.dumps.files import Dump
 
 
 class Turned(NamedTuple):

@@ -1,0 +1,190 @@
+"""`posenc.trace_folder`: queries and keys that another program wrote, held against a model."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import ArgumentError, PosencError, mismatch
+from posenc._core.io import inputs
+from posenc.detect.facts import facts
+from posenc.detect.facts.plan import head_width
+from posenc.detect.fit import tolerances
+from posenc.detect.fit.ladders import BASES
+from posenc.detect.fit.rotations.pairs import NotARotationError, from_recording
+from posenc.detect.fit.rotations.rotation import rotations_of
+from posenc.detect.fit.turns import PairTurns, allowed, of_rotations
+from posenc.detect.fit.turns import expected as expected_turns
+from posenc.detect.trace.compared import pairs_of
+from posenc.detect.trace.dumps.files import read
+from posenc.detect.trace.dumps.layouts import Turned, arranged
+from posenc.detect.trace.expected import Expected, expectations
+from posenc.detect.trace.findings import Seen, told
+from posenc.detect.trace.places import Places
+from posenc.detect.trace.result import Trace
+from posenc.detect.trace.turned import HeadTurns, TensorTurns
+from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
+
+CALLER = "trace_folder"
+NAMES = ("query", "key")
+ROOM = 16.0  # roundings that a turned number may be off by
+UNSEEN = "scores, masks, values and outputs, because such files do not hold them"
+NEITHER = "its numbers are no rotation of pairs of channels, the same in its heads or not"
+
+
+def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
+    """See what another program did to queries and keys, by the files that it wrote.
+
+        q' = R(p) q   for each token and head, with q and q' as they were written
+
+    Each layer has queries before and after they turn, or keys, or both. Names say which; layouts
+    are told by shapes; numbers are float64, float32, float16 or bfloat16. What is too small for the
+    dtype of the numbers is not seen.
+
+    Parameters
+    ----------
+    path : path
+        A folder of `.npy`, `.npz`, `.safetensors` or `.pt` files, or one such file. Names hold the
+        number of the layer, `q` or `k`, and `before` or `after`: `layer0.q.before`. A `names.json`
+        beside the files may map other names to such. `positions`, or `layer0.positions`, are the
+        positions of tokens, (tokens,) or (rows, tokens); 0, 1, 2, … by default.
+    expected : object
+        What the layers are held against: a config (mapping or path), a contract that
+        `Trace.save` or `posenc.golden` wrote, a `Reading`, `Plan` or `Spec`, or another `Trace`.
+
+    Returns
+    -------
+    Trace
+        Its layers have the numbers of the names; `unseen` says what such files do not hold.
+
+    Raises
+    ------
+    DataError
+        If a file is not what it claims to be or holds objects, if no layer has both arrays, or if
+        shapes do not fit together. Nothing of a file is executed.
+    ArgumentError
+        If what is expected is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc, tempfile
+    >>> rope = posenc.RoPE(16, pairing="half", base=500_000)
+    >>> q = np.random.default_rng(0).normal(size=(1, 4, 32, 16)).astype("float32")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/layer0.q.before.npy", q)
+    ...     np.save(f"{folder}/layer0.q.after.npy", posenc.rotate(rope, q))
+    ...     trace = posenc.trace_folder(folder, posenc.RoPE(16, pairing="half"))
+    >>> print(trace.first)
+    layer 0, query: base: 10000 against 500000
+    """
+    if expected is None:
+        sides = "a config, a contract, a plan, a spec, or another trace"
+        raise ArgumentError(mismatch(f"{CALLER}: expected", sides, "None"))
+    source = inputs.named(path, CALLER)
+    dumps, unread = read(Path(source))
+    against = expectations(expected, None)
+    part = "text" if "text" in against.parts else next(iter(against.parts))
+    wanted = {dump.layer: against.of(part, dump.layer) for dump in dumps}
+    width = _width(expected, [e.rotary.dim for e in wanted.values() if e.rotary is not None])
+    layers, findings, unseen, remarks = [], [], [*against.notes, *unread], []
+    turned = arranged(dumps, width, f"{CALLER}: {source}")
+    for layer in sorted({dump.layer for dump in dumps}):
+        own = {dump.tensor: dump for dump in turned if dump.layer == layer}
+        seen, places = _seen(layer, own, wanted[layer])
+        made = told(seen, wanted[layer], places)
+        layers.append(made.layer)
+        findings += made.findings
+        unseen += [text for text in made.unseen if "no product with a weight" not in text]
+        unseen += [f"layer {layer}: {n}, as no file holds it" for n in NAMES if n not in own]
+        remarks += made.remarks
+    return Trace(
+        tuple(layers), tuple(findings), expected=against.name, unseen=tuple(unseen),
+        remarks=(*remarks, f"not seen: {UNSEEN}"),
+    )  # fmt: skip
+
+
+def _width(expected: Any, turning: list[int]) -> int | None:
+    """The width of a head: that of a config where it says so, or that of what turns."""
+    with contextlib.suppress(PosencError):
+        about = facts(expected)
+        own = (head_width(entry, about.config or {}) for entry in about.reading)
+        turning = [*filter(None, own)] or turning
+    return max(turning, default=None)
+
+
+def _seen(layer: int, own: dict[str, Turned], expected: Expected) -> tuple[Seen, Places]:
+    """All that the files say of one attention."""
+    first = next(iter(own.values()))
+    rows, tokens, heads, width = first.before.shape
+    turned = {name: _turned(dump, expected.rotary) for name, dump in own.items()}
+    seen = Seen(
+        layer, "", 0, turned.get("query"), turned.get("key"), None, None, None, width,
+        (tokens, tokens), rows, heads=heads, dtype=next(iter(turned.values())).dtype,
+    )  # fmt: skip
+    return seen, Places(first.positions, None, stated=True)
+
+
+def _turned(dump: Turned, spec: Any) -> TensorTurns:
+    """By how much each pair was turned, (rows, tokens), in the heads that are turned alike."""
+    rows, tokens, heads, width = dump.before.shape
+    x, y = (np.moveaxis(a, 2, 0).reshape(heads, -1, width) for a in (dump.before, dump.after))
+    dtype = tolerances.seen(y)
+    room = ROOM * tolerances.ROUNDING[dtype] + 1e-6
+    usual = spec if spec is not None and spec.dim <= width else RoPE(width, pairing="half")
+
+    def group(members: list[int]) -> tuple[HeadTurns, np.ndarray]:
+        chosen, factors, left = of_rotations(usual, x[members], y[members])
+        pairs, outputs = pairs_of(chosen, width)
+        line = dump.positions.reshape(-1)
+        factors = _exact(chosen, factors, (x[members], y[members], line), (dtype, room))
+        values = factors if chosen.channels.direction == "forward" else factors.conj()
+        values = np.broadcast_to(values, (len(members), *values.shape))
+        values = values.reshape(len(members), rows, tokens, len(pairs))
+        still = bool((np.abs(y[members] - x[members]) <= room * np.abs(x[members])).all())
+        why = NEITHER if np.median(left) > room else ""
+        none = still or bool(why)
+        return HeadTurns(
+            tuple(members), () if none else tuple(pairs), () if none else tuple(outputs),
+            values[..., :0] if none else values, np.ones(values.shape[:3]), why,
+        ), (left > room).any(axis=1)  # fmt: skip
+
+    alike, odd = group([*range(heads)])
+    groups = [alike]
+    if odd.any():  # those by themselves, and the others without them
+        several = [np.flatnonzero(~odd).tolist()] * (not odd.all())
+        groups = [group(own)[0] for own in (*several, *([h] for h in np.flatnonzero(odd).tolist()))]
+    read_ = np.ones((rows, tokens), bool)
+    return TensorTurns(width, groups, read_, dtype, np.arange(heads), ~read_)
+
+
+def _exact(
+    spec: RotarySpec, factors: np.ndarray, recording: tuple[np.ndarray, ...], dtype: Any
+) -> np.ndarray:
+    """The factors of a rule with the numbers of models, where rounding explains the others."""
+    positions = recording[-1]
+    seen = PairTurns(positions, factors, int(positions.max(initial=0)) + 1, dtype[0])
+    for candidate in _candidates(spec, recording):
+        with contextlib.suppress(PosencError):
+            exact = expected_turns(candidate, seen)
+            if np.all(np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]):
+                return exact
+    return factors
+
+
+def _candidates(spec: RotarySpec, recording: tuple[np.ndarray, ...]) -> Iterator[RotarySpec]:
+    """The spec itself, those with another base, and what the numbers say by themselves."""
+    yield spec
+    if isinstance(spec, RoPE):
+        yield from (spec.replace(base=base) for base in BASES)
+    x, y, positions = recording
+    with contextlib.suppress(NotARotationError, PosencError):
+        places = np.tile(positions, len(x))[:, None]
+        turns = from_recording(*(a.reshape(-1, a.shape[-1]) for a in (x, y)), places)
+        fits = rotations_of(turns, spec.axes, None, 1.0)
+        yield from (fit.spec for fit in fits if fit.spec.pairs == spec.pairs)
