@@ -1,0 +1,102 @@
+"""Which layer of a model turns its queries and keys otherwise: `posenc trace`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from posenc.cli.options.common import (
+    InputFile,
+    as_json,
+    code_named,
+    file_there,
+    runs_code,
+)
+from posenc.cli.output.show import print_answer, print_lines
+
+MOST_LAYERS = 2**16
+MARKS = {"agrees": ("\u25a0", "green"), "differs": ("\u2717", "red"), "unseen": ("?", "yellow")}
+
+
+class LayerChoice(click.ParamType):
+    """Numbers of layers: 0-3, 7."""
+
+    name = "layers"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[int, ...]:
+        """The numbers, each once and in order."""
+        if isinstance(value, tuple):
+            return value
+        numbers: set[int] = set()
+        for part in str(value).split(","):
+            first, dash, last = (word.strip() for word in part.partition("-"))
+            if not (first.isdecimal() and (last if dash else first).isdecimal()):
+                self.fail(f"{value!r}: write numbers and ranges, such as 0-3,7.", param, ctx)
+            ends = int(first), int(last if dash else first)
+            if ends[1] < ends[0] or ends[1] >= MOST_LAYERS:
+                self.fail(f"{part!r} is no range of layers, such as 0-3.", param, ctx)
+            numbers |= {*range(ends[0], ends[1] + 1)}
+        return tuple(sorted(numbers))
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  posenc trace Llama-3.1-8B --layers 0-3
+  posenc trace mymodel.py:build --expected config.json
+  posenc trace dumps/ --expected Llama-3.1-8B/config.json
+"""
+)
+@click.argument("source", metavar="MODEL_DIR|FILE.py:NAME|DUMPS")
+@click.option(
+    "--expected",
+    metavar="CONFIG",
+    type=InputFile(),
+    help="What it is held against: a config or a contract. [default: the config of the model]",
+)
+@click.option("--tokens", type=click.IntRange(1, 4096), help="How many tokens run. [default: 64]")
+@click.option(
+    "--layers", type=LayerChoice(), metavar="0-3,7", help="Build, read and look at these alone."
+)
+@runs_code
+@as_json
+def trace(source: str, *, json_: bool, **options: Any) -> None:
+    """Say which layer of a model turns queries and keys otherwise.
+
+    MODEL_DIR is a folder of transformers with a config.json and .safetensors: its class is built
+    without code of its own, and runs once with random tokens. FILE.py:NAME, or MODULE:NAME, is a
+    model, or a function that returns one, or a model and its inputs; it is imported and run. DUMPS
+    is a folder or file of arrays that another program wrote, named as layer0.q.before: it takes
+    --expected, and nothing of it is executed.
+
+    The exit code is 0 if every layer agrees in what was seen, 1 for a layer that differs, 2 for a
+    mistake in the command line, and 3 if something was not seen, or code that was run ended the
+    process or took longer than --timeout.
+    """
+    import posenc
+    from posenc.detect.contract.sides.sides import is_code
+
+    traced = posenc.trace(code_named(source) if is_code(source) else file_there(source), **options)
+    if not json_:
+        _draw(traced)
+    print_answer(json_, traced.to_dict, str(traced).split("\n"))
+    raise click.exceptions.Exit(traced.exit_code)
+
+
+def _draw(traced: Any) -> None:
+    """The layers in a row, in colours where the terminal has them, and the first that differs."""
+    wrong = {finding.layer for finding in traced.findings}
+    unseen = "\n".join(traced.unseen)
+    row = []
+    for layer in traced.layers:
+        state = "agrees" if f"layer {layer.index}" not in unseen else "unseen"
+        mark, colour = MARKS["differs" if layer.index in wrong else state]
+        row.append(click.style(mark, fg=colour))
+    click.echo("".join(row))
+    if traced.first is not None:
+        paths = {layer.index: layer.path for layer in traced.layers}
+        path = paths[traced.first.layer]
+        print_lines([f"first: layer {traced.first.layer}{f', {path}' if path else ''}"])
