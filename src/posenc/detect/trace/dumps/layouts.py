@@ -9,6 +9,7 @@ import numpy as np
 
 from posenc._core.errors import bad_data
 from posenc.detect.trace.dumps.files import Dump
+from posenc.detect.trace.places import of_queries, places_of
 
 
 class Turned(NamedTuple):
@@ -27,11 +28,11 @@ def arranged(dumps: Sequence[Dump], width: int | None, caller: str) -> list[Turn
     counts = [{a.shape[1] for a in both[0]} & {a.shape[1] for a in both[1]} for both in options]
     tokens = set.intersection(*counts) if counts else set()
     stated = {dump.positions.shape[-1] for dump in dumps if dump.positions is not None}
-    tokens = tokens & stated or tokens
+    tokens = tokens & stated if stated else tokens
     if not tokens:
         shapes = ", ".join(dict.fromkeys(str(dump.before.shape) for dump in dumps))
         raise bad_data(
-            caller, f"queries and keys of one number of tokens, heads of {width or '?'} channels",
+            caller, f"queries, keys and positions of one number of tokens, heads of {width or '?'} channels",
             f"arrays of shape {shapes}",
             "Layouts that are known: (rows, heads, tokens, channels), heads and tokens exchanged, "
             "heads joined, or axes in the order of ggml.",
@@ -70,11 +71,10 @@ def _chosen(dump: Dump, both: list[list[np.ndarray]], tokens: set[int]) -> Turne
         (x, y) for x in both[0] for y in both[1] if x.shape == y.shape and x.shape[1] in tokens
     ]
     before, after = min(pairs, key=lambda pair: _unlike(*pair)) if len(pairs) > 1 else pairs[0]
-    line = np.arange(before.shape[1])
-    positions = line if dump.positions is None else np.squeeze(dump.positions)
-    return Turned(
-        dump.layer, dump.tensor, before, after, np.broadcast_to(positions, before.shape[:2])
-    )
+    rows, tokens = before.shape[:2]
+    own = None if dump.positions is None else np.squeeze(dump.positions)
+    places = places_of({}, own, rows)
+    return Turned(dump.layer, dump.tensor, before, after, of_queries(places, rows, tokens, 0, 1))
 
 
 def _unlike(x: np.ndarray, y: np.ndarray) -> float:
