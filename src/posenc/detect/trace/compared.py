@@ -232,7 +232,9 @@ def fitted(
 def _otherwise(cluster: Cluster, question: Question) -> Result:
     """Heads whose pairs are others than expected."""
     spec: Any = question.spec
-    found, note = fitted(cluster, question.places, question.counted, question.width)
+    found, note = _paired(cluster, spec, question), ""
+    if found is None:
+        found, note = fitted(cluster, question.places, question.counted, question.width)
     if found is None:
         turning = 2 * len(cluster.group.pairs)
         text = note or f"{turning} channels turn"
@@ -242,6 +244,18 @@ def _otherwise(cluster: Cluster, question: Question) -> Result:
         text = sentences.share(theirs, question.width) if name == "dim" else words(theirs)
         faults.append(Fault(name, words(mine), text))
     return Result(found, question.places, faults or [Fault("type", words(spec), words(found))])
+
+
+def _paired(cluster: Cluster, spec: RotarySpec, question: Question) -> RotarySpec | None:
+    """The same angles on other channels, where that is all."""
+    places, counted = question.places, question.counted
+    for candidate in turns.pairings(spec, question.width):
+        values = _as_pairs(cluster, candidate, question)
+        if values is not None and candidate != spec:
+            values = values / _factor(candidate, values, counted)
+            if not _wrong(candidate, values, places, counted, question.dtype).any():
+                return candidate
+    return None
 
 
 def _changed(spec: Any, found: Any) -> list[Any]:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.contract.comparison.fields import words
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.trace.biases import of_bias
 from posenc.detect.trace.compared import Fault, Question, Result, compare
 from posenc.detect.trace.expected import Expected
 from posenc.detect.trace.places import Places, of_keys, of_queries, with_axes
@@ -17,7 +19,9 @@ from posenc.detect.trace.scores import Scores, window_of
 from posenc.detect.trace.turned import TensorTurns
 
 CLOSE = 1e-3  # relative: scales that differ by more are others
-EXACT = {"float64": 1e-12, "float32": 2e-6, "bfloat16": 2.0**-5, "float16": 2.0**-8}
+ROOM = 64.0  # roundings that a turn and its sums may make
+MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
+ROUNDINGS = ("round", "floor", "ceil", "trunc")
 
 
 @dataclass(eq=False)
@@ -96,7 +100,7 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
     )  # fmt: skip
     if seen.scores is not None:
         window, mask = window_of(seen.scores.visible)
-        findings += _of_scores(seen, seen.scores, expected, query, key, window)
+        findings += _of_scores(seen, expected, query, key, window)
         layer = replace(
             layer, scale=seen.scores.scale, bias=_bias(seen.scores), window=window, mask=mask
         )
@@ -140,6 +144,8 @@ def _tensor(
         why = "not compared: its tokens are not those of the inputs"
         return TracedTensor(why=why, dtype=turned.dtype), [], Result(why=why)
     main, faults = compare(turned, question)
+    if turned.pooled.any():
+        faults = []  # its tokens cannot be told apart
     result = main.result
     every = {head for group in turned.groups for head in group.heads}
     turning = 2 * len(main.group.pairs)
@@ -171,8 +177,12 @@ def _shifted(query: Result, key: Result, places: Places) -> str:
 def _of_numbers(turned: TensorTurns, name: str) -> Iterator[Fault]:
     """Faults that no graph shows: numbers that are other than the map makes of its inputs."""
     if turned.pooled.any():
-        tokens = tuple(np.flatnonzero(turned.pooled.any(axis=0)).tolist())
-        yield Fault("tokens", "each token by itself", f"each {name} mixes several", tokens=tokens)
+        yield Fault("tokens", "each token by itself", f"each {name} mixes several tokens")
+    elif turned.behind.endswith(ROUNDINGS):
+        yield Fault("dtype", turned.dtype, "rounded after the turn")
+    elif ROOM * ROUNDING.get(turned.dtype, 0.0) < turned.residual < MOST_ROUNDED:
+        off = f"numbers that are off by {turned.residual:.2g} of the largest"
+        yield Fault("dtype", turned.dtype, f"rounded after the turn: {off}")
     order = np.argsort(turned.starts, kind="stable")
     if (np.diff(turned.starts[turned.starts < np.iinfo(int).max]) < 0).any():
         moved = np.flatnonzero(turned.starts != turned.starts[order])
@@ -199,10 +209,14 @@ def _bias(scores: Scores) -> str:
 
 
 def _of_scores(
-    seen: Seen, scores: Scores, expected: Expected, query: TracedTensor, key: TracedTensor,
-    window: int | None,
-) -> Iterator[Finding]:  # fmt: skip
-    total = scores.scale * query.factor * key.factor
+    seen: Seen, expected: Expected, query: TracedTensor, key: TracedTensor, window: int | None
+) -> Iterator[Finding]:
+    scores = seen.scores
+    if scores is None:
+        return
+    total = scores.scale
+    for turned, traced in ((seen.query, query), (seen.key, key)):
+        total *= 1.0 if turned is None or turned.normed else traced.factor
     spec: Any = expected.rotary
     usual = seen.width**-0.5 if expected.scale is None else expected.scale
     if spec is not None and spec.plain and not spec.needs_length:
@@ -213,6 +227,10 @@ def _of_scores(
         yield Finding(
             seen.index, "scores", field="scale", expected=f"{usual:.6g}", found=f"{total:.6g}"
         )
+    if not seen.cross:
+        yield from (
+            _finding(seen.index, "scores", fault) for fault in _biased(seen, scores, expected)
+        )
     if expected.windows_known and not seen.cross:
         reach = seen.tokens[1]
         wanted = expected.window if expected.window and expected.window < reach else None
@@ -221,6 +239,17 @@ def _of_scores(
                 seen.index, "mask", field="window", expected=words(wanted),
                 found=words(window),
             )  # fmt: skip
+
+
+def _biased(seen: Seen, scores: Scores, expected: Expected) -> list[Fault]:
+    """Faults of what is added to the scores."""
+    if expected.bias is not None and len(expected.bias.axes) == 1:
+        queries = np.arange(seen.past, seen.past + seen.tokens[0])
+        return of_bias(scores, expected.bias, queries, np.arange(seen.tokens[1]))
+    quiet = expected.bias is not None or expected.relative or not expected.known
+    if quiet or scores.bias is None:
+        return []
+    return [Fault("bias", "none", f"numbers to {np.abs(scores.bias).max():.3g}")]
 
 
 def _coarse(dtype: str) -> float:

@@ -17,6 +17,7 @@ from torch import Tensor
 from posenc.detect.trace.recorder import Cut
 
 RANK = ("projection", "scale", "norm", "product", "attention", "function", "embedding", "softmax")
+HALVES_DRAWS = 3
 PROBES = 2  # random vectors that tell whether two heads that share their numbers are turned alike
 
 
@@ -30,6 +31,7 @@ class LinearMap:
     leaves: list[Cut]
     mixes: bool  # whether any channel reaches another one
     pooled: np.ndarray  # (rows,): whether it reads numbers of other tokens
+    dropped: bool = False  # whether leaves that add up were left out
 
     @property
     def read(self) -> np.ndarray:
@@ -42,6 +44,14 @@ class Seeds:
 
     def __init__(self, tensor: Tensor, leaves: Sequence[Cut]) -> None:
         self.tensor, self.leaves = tensor, [cut.leaf for cut in leaves]
+
+    def touched(self, places: np.ndarray) -> np.ndarray:
+        """Which numbers any of these depend on: a sum of few digits may be 0 by accident."""
+        draws = 1 if self.tensor.dtype.itemsize > 2 else HALVES_DRAWS
+        rng = np.random.default_rng(0)
+        return np.logical_or.reduce(
+            [self(places, rng.uniform(1, 2, places.shape)) != 0 for _ in range(draws)]
+        )
 
     def __call__(self, places: np.ndarray, values: np.ndarray | float = 1.0) -> np.ndarray:
         """The gradient of the sum of numbers at flat places, each times its value."""
@@ -81,24 +91,24 @@ def linear_map(
         return None
     mixes, diagonal = _mixing(ask, rows, inputs, classes)
     flat_inputs = inputs.reshape(heads * count, -1)
+    dropped = bool((token >= 0).sum() > len(np.unique(inputs[inputs >= 0])))
     pooled = np.asarray(np.where(flat_inputs >= 0, several[flat_inputs], False).any(axis=1))
     flat = rows.reshape(heads * count, width)
     if not mixes and inputs.shape[-1] == width:
         matrices = np.zeros((heads * count, width, width))
         matrices[:, np.arange(width), np.arange(width)] = diagonal.reshape(-1, width)
-        return LinearMap(flat, flat_inputs, matrices, list(cuts), False, pooled)
+        return LinearMap(flat, flat_inputs, matrices, list(cuts), False, pooled, dropped)
     if look and not mixes:
         return None
     matrices = _matrices(ask, rows, inputs, classes)
     made = matrices.reshape(heads * count, *matrices.shape[2:])
-    return _ordered(LinearMap(flat, flat_inputs, made, list(cuts), mixes, pooled), starts)
+    made_ = LinearMap(flat, flat_inputs, made, list(cuts), mixes, pooled, dropped)
+    return _ordered(made_, starts)
 
 
 def _heads(ask: Seeds, rows: np.ndarray) -> np.ndarray:
     """Which numbers each head reads, (heads, numbers)."""
-    rng = np.random.default_rng(0)
-    signs = rng.integers(1, 8, rows.shape[1:])
-    return np.stack([ask(head, signs) != 0 for head in rows])
+    return np.stack([ask.touched(head) for head in rows])
 
 
 def _classes(reach: np.ndarray) -> list[list[int]]:
@@ -122,13 +132,11 @@ def _owners(ask: Seeds, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """
     count = rows.shape[1]
     line = np.arange(count)
-    rng = np.random.default_rng(1)
-    signs = rng.integers(1, 8, rows.shape)
-    reached = ask(rows, signs) != 0
+    reached = ask.touched(rows)
     token, several = np.zeros(len(reached), int), np.zeros(len(reached), bool)
     for bit in range((count - 1).bit_length()):
         chosen = (line >> bit) & 1 == 1
-        one, zero = (ask(rows[:, c], signs[:, c]) != 0 for c in (chosen, ~chosen))
+        one, zero = (ask.touched(rows[:, c]) for c in (chosen, ~chosen))
         token |= one.astype(int) << bit
         several |= one & zero
         reached |= one | zero

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 
-def arranged(name: str, args: Any, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
-    """Both operands as rows of channels that are summed: (…, tokens, channels)."""
-    if name in ("einsum",):
+class Operands(NamedTuple):
+    """Both operands as rows of channels that are summed, and how their product is laid out."""
+
+    one: Tensor  # (…, tokens, channels)
+    other: Tensor
+    order: tuple[int, ...] = ()  # axes of the product as (…, tokens of one, of the other)
+
+
+def arranged(name: str, args: Any, one: Tensor, other: Tensor) -> Operands:
+    """Both operands of a product, as (…, tokens, channels)."""
+    if name == "einsum":
         return _of_equation(str(args[0]), one, other)
     if name == "__rmatmul__":
         one, other = other, one
-    return one, other.transpose(-1, -2) if other.ndim > 1 else other[None]
+    return Operands(one, other.transpose(-1, -2) if other.ndim > 1 else other[None])
 
 
-def _of_equation(equation: str, one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+def _of_equation(equation: str, one: Tensor, other: Tensor) -> Operands:
     inputs, _, output = equation.replace(" ", "").partition("->")
     a, b = inputs.split(",")
     if "..." in a or "..." in b:
@@ -25,10 +33,11 @@ def _of_equation(equation: str, one: Tensor, other: Tensor) -> tuple[Tensor, Ten
         a, b, output = (part.replace("...", letters) for part in (a, b, output))
     summed = [c for c in a if c in b and c not in output]
     shared = [c for c in output if c in a and c in b]
-    rows = [c for c in a if c not in b], [c for c in b if c not in a]
-    return tuple(  # type: ignore[return-value]
-        _permuted(tensor, letters, [*shared, *own, *summed])
-        for tensor, letters, own in ((one, a, rows[0]), (other, b, rows[1]))
+    rows, columns = ([c for c in own if c not in rest] for own, rest in ((a, b), (b, a)))
+    return Operands(
+        _permuted(one, a, [*shared, *rows, *summed]),
+        _permuted(other, b, [*shared, *columns, *summed]),
+        tuple(output.index(c) for c in (*shared, *rows, *columns) if c in output),
     )
 
 

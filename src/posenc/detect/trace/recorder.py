@@ -9,7 +9,7 @@ although the model runs without them, and no parameter is asked for one.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -41,6 +41,8 @@ FUNCTIONS = _names("""
     softsign sign round floor ceil trunc sort topk
     """)
 AVERAGES = frozenset(("mean", "sum"))
+# What makes cosines of learned frequencies, or takes rows of them: the result is no weight.
+TABLES = _names("cos sin exp polar view_as_complex __getitem__ index_select gather narrow select")
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
 UNDIFFERENTIATED = ("flex_attention", "flash_attn_func", "flash_attn_varlen_func")
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
@@ -77,7 +79,7 @@ class Attention:
     softmax: Cut | None = None
     after: Tensor | None = None  # what the next projection took of the output
     stack: int = 0  # which list of modules it stands in
-    shared: list[str] = field(default_factory=list)
+    order: tuple[int, ...] = ()  # of the axes of scores, as (…, queries, keys)
 
 
 class Recorder(TorchFunctionMode):
@@ -101,7 +103,8 @@ class Recorder(TorchFunctionMode):
         if name in ("numpy", "__array__", "tolist", "item") and args[0].requires_grad:
             return func(args[0].detach(), *args[1:], **kwargs)
         result = _with_gradients(func, args, kwargs)
-        return self._seen(name, args, kwargs, result)
+        with torch.inference_mode(False), torch.enable_grad():
+            return self._seen(name, args, kwargs, result)
 
     # --- what is a cut ----------------------------------------------------------------------------
 
@@ -109,7 +112,7 @@ class Recorder(TorchFunctionMode):
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
         if name == "scaled_dot_product_attention":
             return self._attention(args, kwargs, result)
-        active = [t for t in tensors if t.requires_grad]
+        active = [t for t in tensors if _active(t)]
         if not active:
             return self._of_weights(name, tensors, result)
         if not isinstance(result, Tensor):
@@ -126,8 +129,8 @@ class Recorder(TorchFunctionMode):
         if name in FUNCTIONS or (name in AVERAGES and _over_channels(args, kwargs)):
             return self.cut("function", name, result, active[0])
         if name in ("mul", "__mul__", "__rmul__", "multiply") and len(tensors) == 2:
-            other = tensors[1] if tensors[0].requires_grad else tensors[0]
-            if len(active) == 1 and self._whole_weight(other) and other.numel() == other.shape[-1]:
+            other = tensors[1] if _active(tensors[0]) else tensors[0]
+            if len(active) == 1 and self._whole_weight(other):
                 return self.cut("scale", name, result, active[0])
         return result
 
@@ -140,7 +143,7 @@ class Recorder(TorchFunctionMode):
         if name in PRODUCTS and (constants or name == "embedding"):
             kind = "embedding" if name == "embedding" else "projection"
             return self.cut(kind, name, result, *constants[:1])
-        if not constants and name not in ("cos", "sin", "exp", "polar", "view_as_complex"):
+        if not constants and name not in TABLES:
             setattr(result, WEIGHT, True)
         return result
 
@@ -152,14 +155,14 @@ class Recorder(TorchFunctionMode):
         if len(operands) < 2:
             return result
         one, other = operands
-        if one.requires_grad and other.requires_grad:
+        if _active(one) and _active(other):
             cut = self._cut("product", name, result, *operands)
             self._second(name, args, operands, cut)
             cut.sources = (*operands, *tensors[:1]) if added else tuple(operands)
             vars(cut)["arguments"] = (args, kwargs)
             return cut.leaf.clone()
-        weight, x = (other, one) if one.requires_grad else (one, other)
-        if not x.requires_grad:  # the bias of a product of constants
+        weight, x = (other, one) if _active(one) else (one, other)
+        if not _active(x):  # the bias of a product of constants
             return result
         turning = (
             not self._weight(weight)
@@ -171,15 +174,17 @@ class Recorder(TorchFunctionMode):
         return self.cut("projection", name, result, x)
 
     def _weight(self, tensor: Tensor) -> bool:
-        if tensor.requires_grad:
+        if _active(tensor):
             return False
         marked = getattr(tensor, WEIGHT, False) or isinstance(tensor, torch.nn.Parameter)
         return marked or (_stored(tensor) and tensor.untyped_storage().data_ptr() in self._weights)
 
     def _whole_weight(self, tensor: Tensor) -> bool:
         """Whether it is all of a weight, and no rows of a table of cosines."""
-        if not self._weight(tensor):
+        if not self._weight(tensor) or tensor.numel() == 1:
             return False
+        if getattr(tensor, WEIGHT, False):
+            return True
         return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
 
     def cut(self, kind: str, name: str, result: Tensor, *sources: Tensor) -> Tensor:
@@ -224,15 +229,16 @@ class Recorder(TorchFunctionMode):
                 if product is None or any(a.product is product for a in self.attentions):
                     continue
                 equation = vars(product)["arguments"][0]
-                query, key = arranged(product.name, equation, *product.sources[:2])
-                value = arranged(name, args, *operands)[1].transpose(-1, -2)
-                if index:  # its operands stand the other way round
-                    query, key, value = key, query, operands[0]
+                query, key, order = arranged(product.name, equation, *product.sources[:2])
+                value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
+                if value.shape[-2] != key.shape[-2] or value.ndim < 2:
+                    continue  # scores that are summed over something else than keys
                 path, number, stack = self.place()
                 self.attentions.append(
                     Attention(
                         query.clone(), key.clone(), value.clone(), output, path, number, self.call,
                         scores=scores, product=product, softmax=softmax, stack=stack,
+                        order=order,
                     )
                 )  # fmt: skip
                 return
@@ -261,6 +267,11 @@ class Recorder(TorchFunctionMode):
                 found[id(variable)] = self.cuts[id(variable)]
             nodes += [before for before, _ in node.next_functions]
         return sorted(found.values(), key=lambda cut: -cut.number)
+
+
+def _active(tensor: Tensor) -> bool:
+    """Whether a tensor depends on a cut; weights that ask for gradients do not."""
+    return tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter)
 
 
 def _stored(tensor: Tensor) -> bool:

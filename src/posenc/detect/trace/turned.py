@@ -8,12 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from posenc.detect.fit.rotations.pairs import NotARotationError, Turns, from_matrices
+from posenc.detect.fit.rotations.pairs import NotARotationError, from_matrices
+from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.maps import LinearMap, linear_map
 from posenc.detect.trace.recorder import Recorder
 
 STEPS = 4  # norms and functions that are looked behind
-NOISE = 1e-6  # of a matrix whose pairs were turned, and turned back
+NOISE = 1e-6  # of the largest number of a map: less comes of turning and turning back
 BEHIND = ("norm", "scale", "function")
 
 
@@ -40,6 +41,7 @@ class TensorTurns:
     starts: np.ndarray  # (heads,): the first number that each head reads, of its first token
     pooled: np.ndarray  # (sequences, tokens)
     behind: str = ""  # what the turn was found behind
+    normed: bool = False  # whether it is divided by a statistic of its own
     residual: float = 0.0  # by how much the numbers are not what the map makes of its inputs
 
     @property
@@ -75,8 +77,7 @@ def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | 
         made, behind = step
     if not made.mixes:
         made, behind = first, ""
-    residual = _residual(tensor, first)
-    return of_map(made, heads, tokens, tensor, behind, residual)
+    return of_map(made, heads, tokens, tensor, behind, _residual(tensor, first))
 
 
 def of_map(
@@ -87,10 +88,12 @@ def of_map(
         made.rows.shape[1],
         _groups(made, heads, tokens),
         np.asarray(made.read.reshape(heads, -1, tokens).any(axis=0)),
-        str(tensor.dtype).removeprefix("torch."),
+        _dtype(tensor, *(cut.leaf for cut in made.leaves)),
         _starts(made, heads),
         np.asarray(made.pooled.reshape(heads, -1, tokens).any(axis=0)),
         behind,
+        bool(behind)
+        or any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in made.leaves),
         residual,
     )
 
@@ -115,8 +118,16 @@ def _starts(made: LinearMap, heads: int) -> np.ndarray:
     return np.asarray(own.min(axis=1))
 
 
+def _dtype(*tensors: Tensor) -> str:
+    """The coarsest dtype of some tensors."""
+    names = (str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point())
+    return max(names, key=lambda name: ROUNDING.get(name, 0.0))
+
+
 def _residual(tensor: Tensor, made: LinearMap) -> float:
-    """How much of the numbers the map does not make of its inputs."""
+    """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
+    if made.dropped:
+        return 0.0
     values = np.concatenate([c.leaf.detach().double().cpu().numpy().ravel() for c in made.leaves])
     inputs = np.where(made.inputs >= 0, values[made.inputs], 0.0)
     outputs = tensor.detach().double().cpu().numpy().ravel()[made.rows]
@@ -134,14 +145,11 @@ def _groups(made: LinearMap, heads: int, tokens: int) -> list[HeadTurns]:
     if inputs != width:
         why = f"each token reads {inputs} numbers for {width} channels"
         return [_unknown(range(heads), matrices, why)]
-    shown = matrices * read[..., None, None]
+    shown = np.where(read[..., None, None], matrices, 0.0)
     largest = np.abs(shown).max(axis=(1, 2))
-    size = largest.max(axis=(1, 2), keepdims=True)
-    shape = largest > NOISE * size
-    np.copyto(matrices, 0.0, where=~shape[:, None, None])
     groups: dict[bytes, list[int]] = {}
     for head in range(heads):
-        groups.setdefault(shape[head].tobytes(), []).append(head)
+        groups.setdefault((largest[head] > 0).tobytes(), []).append(head)
     members = sorted(groups.values(), key=len, reverse=True)
     return [_of(tuple(own), matrices[own], read[own]) for own in members]
 
@@ -152,9 +160,14 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
     if not len(flat):
         return _unknown(heads, matrices, "nothing of it comes from a product with a weight")
     try:
-        turns: Turns = from_matrices(flat, np.zeros((len(flat), 1)))
+        turns = from_matrices(flat, np.zeros((len(flat), 1)))
     except NotARotationError as why:
-        return _unknown(heads, matrices, str(why))
+        size = np.abs(flat).max()
+        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * size, flat, 0.0)
+        try:
+            turns = from_matrices(quiet, np.zeros((len(flat), 1)))
+        except NotARotationError:
+            return _unknown(heads, matrices, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
     values[read] = turns.size * np.exp(1j * turns.angle)
     width = matrices.shape[-1]
