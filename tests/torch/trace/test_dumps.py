@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 import posenc  # noqa: E402
 from posenc._core.io.files import rounded  # noqa: E402
-from posenc.detect.trace.dumps.files import Place, place_of  # noqa: E402
+from posenc.detect.trace.dumps.files import place_of  # noqa: E402
 
 WIDTH, HEADS, TOKENS = 64, 8, 32
 CONFIG = {
@@ -144,19 +144,19 @@ def test_formats(ending: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "place"),
     [
-        ("layer0.q.before", Place(0, "query", "before")),
-        ("model.layers.12.self_attn.k_rotated", Place(12, "key", "after")),
-        ("blk.3.Kcur.out", Place(3, "key", "after")),
-        ("Qcur-7_before", Place(7, "query", "before")),
-        ("layer_4/positions", Place(4, "", "positions")),
-        ("positions", Place(None, "", "positions")),
+        ("layer0.q.before", (0, "query", "before")),
+        ("model.layers.12.self_attn.k_rotated", (12, "key", "after")),
+        ("blk.3.Kcur.out", (3, "key", "after")),
+        ("Qcur-7_before", (7, "query", "before")),
+        ("layer_4/positions", (4, "", "positions")),
+        ("positions", (None, "", "positions")),
         ("layer0.v.before", None),
         ("layer0.q", None),
         ("q.before", None),
         ("layer1.layer2.q.before", None),
     ],
 )
-def test_names(name: str, place: Place | None) -> None:
+def test_names(name: str, place: tuple[Any, ...] | None) -> None:
     assert place_of(name) == place
 
 

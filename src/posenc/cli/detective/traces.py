@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,33 +13,17 @@ from posenc.cli.options.common import (
     file_there,
     runs_code,
 )
+from posenc.cli.options.pictures import whole_numbers
 from posenc.cli.output.show import print_answer, print_lines
 
-MOST_LAYERS = 2**16
+if TYPE_CHECKING:
+    from posenc.detect.trace.result import Trace
+
 MARKS = {"agrees": ("\u25a0", "green"), "differs": ("\u2717", "red"), "unseen": ("?", "yellow")}
 
 
-class LayerChoice(click.ParamType):
-    """Numbers of layers: 0-3, 7."""
-
-    name = "layers"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, ...]:
-        """The numbers, each once and in order."""
-        if isinstance(value, tuple):
-            return value
-        numbers: set[int] = set()
-        for part in str(value).split(","):
-            first, dash, last = (word.strip() for word in part.partition("-"))
-            if not (first.isdecimal() and (last if dash else first).isdecimal()):
-                self.fail(f"{value!r}: write numbers and ranges, such as 0-3,7.", param, ctx)
-            ends = int(first), int(last if dash else first)
-            if ends[1] < ends[0] or ends[1] >= MOST_LAYERS:
-                self.fail(f"{part!r} is no range of layers, such as 0-3.", param, ctx)
-            numbers |= {*range(ends[0], ends[1] + 1)}
-        return tuple(sorted(numbers))
+def _numbers(_: click.Context, __: click.Parameter, text: str | None) -> list[int] | None:
+    return None if text is None else whole_numbers(text, "--layers")
 
 
 @click.command(
@@ -59,7 +43,7 @@ Examples:
 )
 @click.option("--tokens", type=click.IntRange(1, 4096), help="How many tokens run. [default: 64]")
 @click.option(
-    "--layers", type=LayerChoice(), metavar="0-3,7", help="Build, read and look at these alone."
+    "--layers", callback=_numbers, metavar="0-3,7", help="Build, read and look at these alone."
 )
 @runs_code
 @as_json
@@ -86,17 +70,14 @@ def trace(source: str, *, json_: bool, **options: Any) -> None:
     raise click.exceptions.Exit(traced.exit_code)
 
 
-def _draw(traced: Any) -> None:
+def _draw(traced: Trace) -> None:
     """The layers in a row, in colours where the terminal has them, and the first that differs."""
     wrong = {finding.layer for finding in traced.findings}
-    unseen = "\n".join(traced.unseen)
-    row = []
-    for layer in traced.layers:
-        state = "agrees" if f"layer {layer.index}" not in unseen else "unseen"
-        mark, colour = MARKS["differs" if layer.index in wrong else state]
-        row.append(click.style(mark, fg=colour))
-    click.echo("".join(row))
-    if traced.first is not None:
-        paths = {layer.index: layer.path for layer in traced.layers}
-        path = paths[traced.first.layer]
-        print_lines([f"first: layer {traced.first.layer}{f', {path}' if path else ''}"])
+    unseen = {text.partition(",")[0].partition(":")[0] for text in traced.unseen}
+    states = ["differs" if layer.index in wrong else
+              "unseen" if f"layer {layer.index}" in unseen else "agrees"
+              for layer in traced.layers]  # fmt: skip
+    click.echo("".join(click.style(*MARKS[state]) for state in states))
+    if "differs" in states:
+        layer = traced.layers[states.index("differs")]
+        print_lines([f"first: layer {layer.index}{f', {layer.path}' if layer.path else ''}"])

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
+import logging
 import re
 import warnings
 from collections.abc import Collection, Iterator
@@ -102,7 +104,13 @@ def read(folder: Path, layers: Collection[int] | None, caller: str) -> Any:
 
     # A class of the same name, as transformers renames weights by the names of classes.
     names = {"__init__": build, "__module__": kind.__module__}
-    with building(caller), _unheard():
+    with (
+        building(caller),
+        contextlib.redirect_stderr(io.StringIO()),
+        contextlib.ExitStack() as stack,
+    ):
+        stack.callback(logging.disable, logging.root.manager.disable)
+        logging.disable()  # the report on weights of the other layers
         return type(kind.__name__, (kind,), names).from_pretrained(
             folder, config=empty.config, dtype="auto", attn_implementation="eager",
             use_safetensors=True, local_files_only=True, trust_remote_code=False,
@@ -135,21 +143,6 @@ def _passing(empty: Any, count: int) -> Any:
             return (states, *rest) if several else states
 
     return Passing
-
-
-@contextlib.contextmanager
-def _unheard() -> Iterator[None]:
-    """Without the report of transformers on weights that were left out, and its progress."""
-    logging = importlib.import_module("transformers.utils.logging")
-    level, shown = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(level)
-        if shown:
-            logging.enable_progress_bar()
 
 
 def without_code(value: Any) -> Any:

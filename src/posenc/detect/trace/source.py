@@ -97,7 +97,8 @@ def trace(
             )
             return trace_folder(path, expected)
         model = read(path, chosen, f"trace: {path}")
-        return _numbered(_of_model(model, None, expected, tokens, None), chosen)
+        traced = _of_model(model, None, expected, tokens, None)
+        return traced if chosen is None else _numbered(traced, chosen)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
         with foreign(f"a call of {source.__name__}"):
@@ -129,7 +130,8 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     import torch
 
     names = [*inspect.signature(getattr(model, "forward", model)).parameters]
-    sizes = [m.num_embeddings for m in _modules(model) if isinstance(m, torch.nn.Embedding)]
+    modules = model.modules() if hasattr(model, "modules") else ()
+    sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
     with contextlib.suppress(AttributeError, NotImplementedError):
         sizes = [model.get_input_embeddings().num_embeddings]
     refuse_if(
@@ -140,34 +142,23 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     )  # fmt: skip
     own = torch.Generator().manual_seed(SEED)
     ids = torch.randint(min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=own)
-    first = "input_ids" if "input_ids" in names else names[0]
-    inputs: dict[str, Any] = {first: ids}
-    if "decoder_input_ids" in names and "input_ids" in names:
-        inputs["decoder_input_ids"] = ids
-    if "use_cache" in names:
-        inputs["use_cache"] = False
-    return inputs
+    taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
+    return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 
 
-def _modules(model: Any) -> Iterable[Any]:
-    return model.modules() if hasattr(model, "modules") else ()
-
-
-def _numbered(trace_: Trace, layers: list[int] | None) -> Trace:
+def _numbered(traced: Trace, layers: list[int]) -> Trace:
     """A trace of some layers, with the numbers that they have in the model."""
-    if layers is None or len(trace_.layers) != len(layers):
+    if len(traced.layers) != len(layers):
         several = "attentions are numbered in the order in which they ran"
-        return trace_ if layers is None else replace(trace_, remarks=(*trace_.remarks, several))
-    numbers = dict(enumerate(layers))
+        return replace(traced, remarks=(*traced.remarks, several))
+
+    def renamed(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(NUMBER.sub(lambda m: f"layer {layers[int(m[1])]}", text) for text in texts)
+
     return replace(
-        trace_,
-        layers=tuple(replace(one, index=numbers[one.index]) for one in trace_.layers),
-        findings=tuple(replace(one, layer=numbers[one.layer]) for one in trace_.findings),
-        **{
-            name: tuple(
-                NUMBER.sub(lambda m: f"layer {numbers[int(m[1])]}", text)
-                for text in getattr(trace_, name)
-            )
-            for name in ("unseen", "remarks")
-        },
+        traced,
+        layers=tuple(replace(one, index=layers[one.index]) for one in traced.layers),
+        findings=tuple(replace(one, layer=layers[one.layer]) for one in traced.findings),
+        unseen=renamed(traced.unseen),
+        remarks=renamed(traced.remarks),
     )

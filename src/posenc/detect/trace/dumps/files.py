@@ -11,9 +11,9 @@ executed: the pickle of a `.pt` is read without being run, and arrays of objects
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,7 @@ ENDINGS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 NAMES = "names.json"
 LARGEST = 2**26  # numbers of an array
 FLOATS = ("float64", "float32", "float16", "bfloat16")
+Place = tuple[int | None, str, str]
 LAYER = re.compile(r"(?:layers?|blocks?|blk|h|l)[^a-z0-9]*(\d+)")
 NUMBER = re.compile(r"\d+")
 WORDS: Mapping[str, frozenset[str]] = {
@@ -43,101 +44,78 @@ TODO = (
 )
 
 
-class Place(NamedTuple):
-    """What an array is."""
-
-    layer: int | None  # None of positions that all layers share
-    tensor: str  # "query", "key"; "" of positions
-    when: str  # "before", "after" or "positions"
-
-
 class Dump(NamedTuple):
-    """Queries or keys of one layer, as two arrays of whatever layout."""
+    """Queries or keys of one layer: as files have them, later (rows, tokens, heads, channels)."""
 
     layer: int
-    tensor: str
+    tensor: str  # "query" or "key"
     before: np.ndarray
     after: np.ndarray
     positions: np.ndarray | None
 
 
-def read(path: Path) -> tuple[tuple[Dump, ...], tuple[str, ...]]:
+def read(path: Path) -> tuple[list[Dump], list[str]]:
     """The queries and keys of a file or folder, and what was not read, in words."""
-    caller, arrays, unread = str(path), dict[Place, np.ndarray](), list[str]()
+    arrays: dict[Place, np.ndarray] = {}
+    unread = []
     for name, array, place in _arrays(path):
-        if place is None or (place.when != "positions" and array.dtype not in FLOATS):
-            unread.append(name)
+        caller = f"{path}: {name[:80]}"
+        if place is None or (place[1] and array.dtype not in FLOATS):
+            unread.append(f"{name}, whose name or dtype does not say what it is")
             continue
-        refuse_data(place in arrays, caller, f"one array that is {_words(place)}", "several", TODO)
+        refuse_data(place in arrays, caller, "one array of its name", "several", TODO)
         refuse_data(
-            array.size > LARGEST, f"{caller}: {name[:80]}", f"at most {LARGEST} numbers",
-            array.size, "Write fewer tokens.",
+            array.size > LARGEST, caller, f"at most {LARGEST} numbers", array.size,
+            "Write fewer tokens.",
         )  # fmt: skip
         arrays[place] = array.whole()
-    turned = [place for place in arrays if place.when == "after"]
-    pairs = [place for place in turned if place._replace(when="before") in arrays]
-    if not pairs:
-        received = "no such two" if arrays else ", ".join(unread[:6]) or "nothing"
-        raise bad_data(caller, "a query or key before it turns and after", received, TODO)
-    shared = arrays.get(Place(None, "", "positions"))
-    single = [_words(p) for p in arrays if p.when != "positions" and p._replace(
-        when="after" if p.when == "before" else "before") not in arrays]  # fmt: skip
-    dumps = (
-        Dump(
-            place.layer or 0, place.tensor, arrays[place._replace(when="before")], arrays[place],
-            arrays.get(Place(place.layer, "", "positions"), shared),
-        )
-        for place in sorted(pairs)
-    )  # fmt: skip
-    return tuple(dumps), tuple(
-        f"{what}: {', '.join(names[:6])}{', …' * (len(names) > 6)}"
-        for what, names in (("not read, as their names do not say what they are", unread),
-                            ("not compared, as the other of the two is missing", single))
-        if names
-    )  # fmt: skip
+    shared = arrays.get((None, "", "positions"))
+    dumps = [
+        Dump(layer, tensor, arrays[layer, tensor, "before"], after,
+             arrays.get((layer, "", "positions"), shared))
+        for (layer, tensor, when), after in sorted(arrays.items(), key=lambda item: str(item[0]))
+        if when == "after" and layer is not None and (layer, tensor, "before") in arrays
+    ]  # fmt: skip
+    if not dumps:
+        received = "no such two" if arrays else "; ".join(unread[:6]) or "nothing"
+        raise bad_data(str(path), "a query or key before it turns and after", received, TODO)
+    both = {(dump.layer, dump.tensor) for dump in dumps}
+    alone = [place for place in arrays if place[1] and place[:2] not in both]
+    unread += [f"layer {layer}, {tensor}, of which only the one {when} it turns is there"
+               for layer, tensor, when in alone]  # fmt: skip
+    return dumps, unread
 
 
 def _arrays(path: Path) -> Iterator[tuple[str, Array, Place | None]]:
+    """The arrays of all files, by name, and what each is."""
     folder = path.is_dir()
-    files = sorted(f for f in path.iterdir() if f.suffix in ENDINGS) if folder else [path]
-    renamed = _renamed((path if folder else path.parent) / NAMES)
-    for file in files:
+    names: Any = {}
+    if (other := (path if folder else path.parent) / NAMES).exists():
+        names = inputs.parse(inputs.text_of(other, inputs.CONFIG), str(other), inputs.CONFIG)
+        texts = isinstance(names, dict) and all(isinstance(name, str) for name in names.values())
+        expected = "an object of texts, a name for the name of each array"
+        refuse_data(not texts, str(other), expected, repr(names)[:80])
+    for file in sorted(f for f in path.iterdir() if f.suffix in ENDINGS) if folder else [path]:
         with open_store(file) as store:
             for name, array in store.arrays.items():
-                own = file.suffix == ".npy"
-                full = name if own or not folder else f"{file.stem}.{name}"
-                yield full, array, place_of(renamed.get(full, renamed.get(name, full)))
-
-
-def _renamed(path: Path) -> dict[str, str]:
-    if not path.exists():
-        return {}
-    names = inputs.parse(inputs.text_of(path, inputs.CONFIG), str(path), inputs.CONFIG)
-    refuse_data(
-        not isinstance(names, dict) or not all(isinstance(n, str) for n in names.values()),
-        str(path), "an object of texts, a name for the name of each array", repr(names)[:80],
-    )  # fmt: skip
-    return dict(names)
+                full = f"{file.stem}.{name}" if folder and file.suffix != ".npy" else name
+                yield full, array, place_of(names.get(full, names.get(name, full)))
 
 
 def place_of(name: str) -> Place | None:
-    """What an array of this name is; None where the name does not say."""
+    """The layer, `query`, `key` or nothing, and `before`, `after` or `positions`; None if unsaid.
+
+    Positions that all layers share have no layer.
+    """
     plain = name.lower()
     words = {*re.findall(r"[a-z]+", plain), *re.findall(r"[a-z_]+", plain)}
-    meant = [meaning for meaning, known in WORDS.items() if words & known]
-    numbers = LAYER.findall(plain) or NUMBER.findall(plain)
-    layer = int(numbers[0]) if len({*numbers}) == 1 else None
+    meant = [meaning for meaning, synonyms in WORDS.items() if words & synonyms]
+    numbers = {*(LAYER.findall(plain) or NUMBER.findall(plain))}
+    layer = int(numbers.pop()) if len(numbers) == 1 else None
     if "positions" in meant:
-        return Place(layer, "", "positions")
-    tensor, when = (_only(meant, pair) for pair in (("query", "key"), ("before", "after")))
-    return Place(layer, tensor, when) if tensor and when and layer is not None else None
-
-
-def _only(meant: Iterable[str], pair: tuple[str, str]) -> str:
-    """The one of two meanings that a name has."""
-    both = [meaning for meaning in meant if meaning in pair]
-    return both[0] if len(both) == 1 else ""
-
-
-def _words(place: Place) -> str:
-    return f"layer {place.layer}, {place.tensor} {place.when}".replace(",  ", ", ")
+        return layer, "", "positions"
+    tensors = [meaning for meaning in meant if meaning in ("query", "key")]
+    times = [meaning for meaning in meant if meaning in ("before", "after")]
+    if layer is None or len(tensors) != 1 or len(times) != 1:
+        return None
+    return layer, tensors[0], times[0]

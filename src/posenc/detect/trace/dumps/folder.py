@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +11,17 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, PosencError, mismatch
 from posenc._core.io import inputs
+from posenc.detect.contract.comparison.fields import variants
 from posenc.detect.facts import facts
 from posenc.detect.facts.plan import head_width
 from posenc.detect.fit import tolerances
 from posenc.detect.fit.ladders import BASES
-from posenc.detect.fit.rotations.pairs import NotARotationError, from_recording
-from posenc.detect.fit.rotations.rotation import rotations_of
 from posenc.detect.fit.turns import PairTurns, allowed, of_rotations
 from posenc.detect.fit.turns import expected as expected_turns
 from posenc.detect.trace.compared import pairs_of
-from posenc.detect.trace.dumps.files import read
-from posenc.detect.trace.dumps.layouts import Turned, arranged
-from posenc.detect.trace.expected import Expected, expectations
+from posenc.detect.trace.dumps.files import Dump, read
+from posenc.detect.trace.dumps.layouts import arranged
+from posenc.detect.trace.expected import expectations
 from posenc.detect.trace.findings import Seen, told
 from posenc.detect.trace.places import Places
 from posenc.detect.trace.result import Trace
@@ -87,25 +85,30 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
         sides = "a config, a contract, a plan, a spec, or another trace"
         raise ArgumentError(mismatch(f"{CALLER}: expected", sides, "None"))
     source = inputs.named(path, CALLER)
-    dumps, unread = read(Path(source))
+    dumps, unseen = read(Path(source))
     against = expectations(expected, None)
     part = "text" if "text" in against.parts else next(iter(against.parts))
     wanted = {dump.layer: against.of(part, dump.layer) for dump in dumps}
     width = _width(expected, [e.rotary.dim for e in wanted.values() if e.rotary is not None])
-    layers, findings, unseen, remarks = [], [], [*against.notes, *unread], []
+    layers, findings, remarks = [], [], [f"not seen: {UNSEEN}"]
     turned = arranged(dumps, width, f"{CALLER}: {source}")
-    for layer in sorted({dump.layer for dump in dumps}):
-        own = {dump.tensor: dump for dump in turned if dump.layer == layer}
-        seen, places = _seen(layer, own, wanted[layer])
-        made = told(seen, wanted[layer], places)
+    for layer, expectation in sorted(wanted.items()):
+        own = {d.tensor: _turned(d, expectation.rotary) for d in turned if d.layer == layer}
+        first = next(dump for dump in turned if dump.layer == layer)
+        rows, tokens, heads, channels = first.before.shape
+        seen = Seen(
+            layer, "", 0, own.get("query"), own.get("key"), None, None, None, channels,
+            (tokens, tokens), rows, heads=heads, dtype=own[first.tensor].dtype,
+        )  # fmt: skip
+        made = told(seen, expectation, Places(first.positions, None, stated=True))
         layers.append(made.layer)
         findings += made.findings
         unseen += [text for text in made.unseen if "no product with a weight" not in text]
         unseen += [f"layer {layer}: {n}, as no file holds it" for n in NAMES if n not in own]
         remarks += made.remarks
     return Trace(
-        tuple(layers), tuple(findings), expected=against.name, unseen=tuple(unseen),
-        remarks=(*remarks, f"not seen: {UNSEEN}"),
+        tuple(layers), tuple(findings), expected=against.name,
+        unseen=(*against.notes, *unseen), remarks=tuple(remarks),
     )  # fmt: skip
 
 
@@ -118,73 +121,50 @@ def _width(expected: Any, turning: list[int]) -> int | None:
     return max(turning, default=None)
 
 
-def _seen(layer: int, own: dict[str, Turned], expected: Expected) -> tuple[Seen, Places]:
-    """All that the files say of one attention."""
-    first = next(iter(own.values()))
-    rows, tokens, heads, width = first.before.shape
-    turned = {name: _turned(dump, expected.rotary) for name, dump in own.items()}
-    seen = Seen(
-        layer, "", 0, turned.get("query"), turned.get("key"), None, None, None, width,
-        (tokens, tokens), rows, heads=heads, dtype=next(iter(turned.values())).dtype,
-    )  # fmt: skip
-    return seen, Places(first.positions, None, stated=True)
-
-
-def _turned(dump: Turned, spec: Any) -> TensorTurns:
-    """By how much each pair was turned, (rows, tokens), in the heads that are turned alike."""
+def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
+    """By how much each pair is turned, in the heads that are turned alike."""
     rows, tokens, heads, width = dump.before.shape
     x, y = (np.moveaxis(a, 2, 0).reshape(heads, -1, width) for a in (dump.before, dump.after))
     dtype = tolerances.seen(y)
     room = ROOM * tolerances.ROUNDING[dtype] + 1e-6
     usual = spec if spec is not None and spec.dim <= width else RoPE(width, pairing="half")
 
-    def group(members: list[int]) -> tuple[HeadTurns, np.ndarray]:
-        chosen, factors, left = of_rotations(usual, x[members], y[members])
-        pairs, outputs = pairs_of(chosen, width)
-        line = dump.positions.reshape(-1)
-        factors = _exact(chosen, factors, (x[members], y[members], line), (dtype, room))
-        values = factors if chosen.channels.direction == "forward" else factors.conj()
-        values = np.broadcast_to(values, (len(members), *values.shape))
-        values = values.reshape(len(members), rows, tokens, len(pairs))
-        still = bool((np.abs(y[members] - x[members]) <= room * np.abs(x[members])).all())
-        why = NEITHER if np.median(left) > room else ""
-        none = still or bool(why)
-        return HeadTurns(
-            tuple(members), () if none else tuple(pairs), () if none else tuple(outputs),
-            values[..., :0] if none else values, np.ones(values.shape[:3]), why,
-        ), (left > room).any(axis=1)  # fmt: skip
+    def group(own: list[int]) -> tuple[HeadTurns, np.ndarray]:
+        chosen, factors, left = of_rotations(usual, x[own], y[own])
+        still = (np.abs(y[own] - x[own]) <= room * np.abs(x[own])).all()
+        shape = len(own), rows, tokens
+        if still or np.median(left) > room:
+            none = np.zeros((*shape, 0), complex)
+            why = "" if still else NEITHER
+            made = HeadTurns(tuple(own), (), (), none, np.ones(shape), why)
+        else:
+            factors = _exact(chosen, factors, np.ravel(dump.positions), (dtype, room))
+            forward = chosen.channels.direction == "forward"
+            values = (factors if forward else factors.conj()).reshape(1, rows, tokens, -1)
+            values = np.broadcast_to(values, (*shape, values.shape[-1]))
+            pairs = map(tuple, pairs_of(chosen, width))
+            made = HeadTurns(tuple(own), *pairs, values, np.ones(shape))
+        return made, (left > room).any(axis=1)
 
     alike, odd = group([*range(heads)])
     groups = [alike]
     if odd.any():  # those by themselves, and the others without them
         several = [np.flatnonzero(~odd).tolist()] * (not odd.all())
-        groups = [group(own)[0] for own in (*several, *([h] for h in np.flatnonzero(odd).tolist()))]
-    read_ = np.ones((rows, tokens), bool)
-    return TensorTurns(width, groups, read_, dtype, np.arange(heads), ~read_)
+        groups = [group(own)[0] for own in (*several, *np.flatnonzero(odd)[:, None].tolist())]
+    whole = np.ones((rows, tokens), bool)
+    return TensorTurns(width, groups, whole, dtype, np.arange(heads), ~whole)
 
 
 def _exact(
-    spec: RotarySpec, factors: np.ndarray, recording: tuple[np.ndarray, ...], dtype: Any
+    spec: RotarySpec, factors: np.ndarray, positions: np.ndarray, dtype: tuple[str, float]
 ) -> np.ndarray:
-    """The factors of a rule with the numbers of models, where rounding explains the others."""
-    positions = recording[-1]
+    """The factors of the spec, or of one with one change, where rounding explains the others."""
     seen = PairTurns(positions, factors, int(positions.max(initial=0)) + 1, dtype[0])
-    for candidate in _candidates(spec, recording):
-        with contextlib.suppress(PosencError):
+    bases = [spec.replace(base=base) for base in BASES] if isinstance(spec, RoPE) else []
+    others = (other for *_, other in variants(spec) if getattr(other, "pairs", 0) == spec.pairs)
+    for candidate in (spec, *bases, *others):
+        with contextlib.suppress(PosencError, ArithmeticError):
             exact = expected_turns(candidate, seen)
             if np.all(np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]):
                 return exact
     return factors
-
-
-def _candidates(spec: RotarySpec, recording: tuple[np.ndarray, ...]) -> Iterator[RotarySpec]:
-    """The spec itself, those with another base, and what the numbers say by themselves."""
-    yield spec
-    if isinstance(spec, RoPE):
-        yield from (spec.replace(base=base) for base in BASES)
-    x, y, positions = recording
-    with contextlib.suppress(NotARotationError, PosencError):
-        places = np.tile(positions, len(x))[:, None]
-        turns = from_recording(*(a.reshape(-1, a.shape[-1]) for a in (x, y)), places)
-        fits = rotations_of(turns, spec.axes, None, 1.0)
-        yield from (fit.spec for fit in fits if fit.spec.pairs == spec.pairs)

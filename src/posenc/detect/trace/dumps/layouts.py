@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
@@ -12,17 +11,7 @@ from posenc.detect.trace.dumps.files import Dump
 from posenc.detect.trace.places import of_queries, places_of
 
 
-class Turned(NamedTuple):
-    """Queries or keys of one layer, (rows, tokens, heads, channels), and their positions."""
-
-    layer: int
-    tensor: str
-    before: np.ndarray
-    after: np.ndarray
-    positions: np.ndarray  # (rows, tokens)
-
-
-def arranged(dumps: Sequence[Dump], width: int | None, caller: str) -> list[Turned]:
+def arranged(dumps: Sequence[Dump], width: int | None, caller: str) -> list[Dump]:
     """All of some dumps in one layout; `width` is that of a head, for arrays of joined heads."""
     options = [[[*_layouts(array, width)] for array in (dump.before, dump.after)] for dump in dumps]
     counts = [{a.shape[1] for a in both[0]} & {a.shape[1] for a in both[1]} for both in options]
@@ -32,7 +21,8 @@ def arranged(dumps: Sequence[Dump], width: int | None, caller: str) -> list[Turn
     if not tokens:
         shapes = ", ".join(dict.fromkeys(str(dump.before.shape) for dump in dumps))
         raise bad_data(
-            caller, f"queries, keys and positions of one number of tokens, heads of {width or '?'} channels",
+            caller,
+            f"queries, keys and positions of one number of tokens, in heads of {width or '?'}",
             f"arrays of shape {shapes}",
             "Layouts that are known: (rows, heads, tokens, channels), heads and tokens exchanged, "
             "heads joined, or axes in the order of ggml.",
@@ -65,16 +55,15 @@ def _layouts(array: np.ndarray, width: int | None) -> Iterator[np.ndarray]:
         yield plain.swapaxes(1, 2)
 
 
-def _chosen(dump: Dump, both: list[list[np.ndarray]], tokens: set[int]) -> Turned:
+def _chosen(dump: Dump, both: list[list[np.ndarray]], tokens: set[int]) -> Dump:
     """The layout in which tokens turn alike in all heads."""
     pairs = [
         (x, y) for x in both[0] for y in both[1] if x.shape == y.shape and x.shape[1] in tokens
     ]
     before, after = min(pairs, key=lambda pair: _unlike(*pair)) if len(pairs) > 1 else pairs[0]
-    rows, tokens = before.shape[:2]
     own = None if dump.positions is None else np.squeeze(dump.positions)
-    places = places_of({}, own, rows)
-    return Turned(dump.layer, dump.tensor, before, after, of_queries(places, rows, tokens, 0, 1))
+    places = of_queries(places_of({}, own, len(before)), *before.shape[:2], past=0, axes=1)
+    return dump._replace(before=before, after=after, positions=places)
 
 
 def _unlike(x: np.ndarray, y: np.ndarray) -> float:
