@@ -51,6 +51,18 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
     return [Fault("bias", value_of(spec, ""), "other numbers", heads)]
 
 
+def by_distance(scores: Scores) -> bool:
+    """Whether what is added depends on the distance of query and key, and on nothing else."""
+    if scores.bias is None:
+        return False
+    q, k = scores.bias.shape[-2:]
+    distance = np.arange(k)[None, :] - np.arange(q)[:, None]
+    room = scores.room + CLOSE * float(np.abs(scores.bias).max())
+    every = _spread(scores.bias, scores.visible, np.zeros_like(distance))
+    own = _spread(scores.bias, scores.visible, distance)
+    return bool((own <= room).all() and (every > room).any())
+
+
 def _spread(added: np.ndarray, visible: np.ndarray, bucket: np.ndarray) -> np.ndarray:
     """By how much the numbers of a bucket differ, head by head."""
     seen = np.broadcast_to(visible, added.shape)

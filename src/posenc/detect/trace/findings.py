@@ -10,7 +10,7 @@ import numpy as np
 
 from posenc.detect.contract.comparison.fields import words
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.trace.biases import of_bias
+from posenc.detect.trace.biases import by_distance, of_bias
 from posenc.detect.trace.compared import Fault, Question, Result, compare
 from posenc.detect.trace.expected import Expected
 from posenc.detect.trace.places import Places, of_keys, of_queries, with_axes
@@ -247,9 +247,9 @@ def _biased(seen: Seen, scores: Scores, expected: Expected) -> list[Fault]:
         queries = np.arange(seen.past, seen.past + seen.tokens[0])
         return of_bias(scores, expected.bias, queries, np.arange(seen.tokens[1]))
     quiet = expected.bias is not None or expected.relative or not expected.known
-    if quiet or scores.bias is None:
+    if quiet or not by_distance(scores):
         return []
-    return [Fault("bias", "none", f"numbers to {np.abs(scores.bias).max():.3g}")]
+    return [Fault("bias", "none", "numbers that depend on the distance of query and key")]
 
 
 def _coarse(dtype: str) -> float:

@@ -45,6 +45,7 @@ AVERAGES = frozenset(("mean", "sum"))
 TABLES = _names("cos sin exp polar view_as_complex __getitem__ index_select gather narrow select")
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
 UNDIFFERENTIATED = ("flex_attention", "flash_attn_func", "flash_attn_varlen_func")
+DEEPEST = 3  # functions of one number between scores and their product
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
 
 
@@ -243,13 +244,15 @@ class Recorder(TorchFunctionMode):
                 )  # fmt: skip
                 return
 
-    def _behind(self, tensor: Tensor) -> Iterator[Cut]:
+    def _behind(self, tensor: Tensor) -> list[Cut]:
         """The cuts behind scores, across functions of one number such as tanh."""
-        for cut in self.reached(tensor):
-            if cut.kind == "function":
-                yield from self._behind(cut.sources[0])
-            else:
-                yield cut
+        found: list[Cut] = []
+        line = [tensor]
+        for _ in range(DEEPEST):
+            cuts = [cut for one in line for cut in self.reached(one) if cut not in found]
+            found += dict.fromkeys(cuts)
+            line = [c.sources[0] for c in cuts if c.kind == "function" and _by_number(c)]
+        return found
 
     def reached(self, tensor: Tensor) -> list[Cut]:
         """The cuts that a tensor is linear in, the latest first."""
@@ -267,6 +270,11 @@ class Recorder(TorchFunctionMode):
                 found[id(variable)] = self.cuts[id(variable)]
             nodes += [before for before, _ in node.next_functions]
         return sorted(found.values(), key=lambda cut: -cut.number)
+
+
+def _by_number(cut: Cut) -> bool:
+    """Whether a function took each number by itself."""
+    return cut.sources[0].shape == cut.leaf.shape
 
 
 def _active(tensor: Tensor) -> bool:

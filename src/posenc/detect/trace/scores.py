@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.trace.recorder import Attention, Cut, Recorder
+from posenc.detect.trace.recorder import DEEPEST, Attention, Cut, Recorder
 
 MASKED = -5000.0  # what is added to a score that is not to be seen is less
 ROOM = 64.0  # roundings of the largest score: less is no bias
@@ -112,7 +112,7 @@ def _steps(recorder: Recorder, scores: Tensor, product: Cut) -> list[_Step]:
     while True:
         cuts = recorder.reached(tensor)
         function = next((c for c in cuts if c.kind == "function" and c.sources), None)
-        if function is None or any(cut is product for cut in cuts):
+        if function is None or any(cut is product for cut in cuts) or len(steps) > DEEPEST:
             return [*steps, _Step(tensor, product)]
         steps.append(_Step(tensor, function))
         tensor = function.sources[0]
