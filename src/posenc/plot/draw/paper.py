@@ -182,7 +182,7 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     wide, high = sheet.room()
     if wide and high and wide > high and panel.across > 3:
         across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
-    elif _is_narrow(sheet) and panel.across > 3 and max(len(c.title) for c in panel.cells) > SHORT:
+    elif _is_narrow(sheet) and panel.across > 3 and max(map(_letters, panel.cells)) > SHORT:
         across = min(2, across)
     sizes = [
         _size(cell, room.each(max(across, min(panel.across, len(panel.cells)))))
@@ -201,6 +201,11 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     total = -(-len(panel.cells) // across) * (high + GAP) - GAP
     _bar(sheet, panel.cells[0], across * (wide + GAP), top, total)
     return total
+
+
+def _letters(panel: Heatmap) -> int:
+    """Letters of the longest line of a title."""
+    return max(map(len, panel.title.split("\n")))
 
 
 def _is_narrow(sheet: Sheet) -> bool:
