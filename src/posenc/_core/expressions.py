@@ -6,6 +6,7 @@ import ast
 import math
 import operator
 from collections.abc import Callable, Mapping
+from types import NoneType
 from typing import Any
 
 _OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
@@ -18,6 +19,7 @@ _OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Eq: operator.eq,
     ast.Lt: operator.lt,
     ast.Gt: operator.gt,
+    ast.Is: operator.is_,
 }
 
 
@@ -47,7 +49,7 @@ def evaluate(
     def value(inner: ast.expr) -> Any:
         return evaluate(inner, item, calls)
 
-    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float, NoneType)):
         return node.value
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return item(node)

@@ -44,12 +44,13 @@ class ScenePart(Value):
         t, h, w                 its frame, row and column
         frames, rows, columns   the size of the grid
         number                  how many parts of this name are before this one
-        picture                 how many grids of any name are before this one
+        picture, pictures       how many grids are before this one, and how many there are
         text.tokens, image.rows of another part: the first of that name, 0 where there is none
         largest.rows            the largest of all grids, likewise frames and columns
         next                    one more than the largest coordinate so far
 
-    and in facts of the call, by `+ - * / // %`, `max`, `min`, `round` and `a if b == c else d`.
+    and in facts of the call, by `+ - * / // %`, `max`, `min`, `round` and `a if b > c else d`, with
+    `==`, `<`, `>` or `is None` between b and c.
 
     Parameters
     ----------
@@ -109,9 +110,9 @@ class SceneRule(Value):
         What a scene may have; in this order, unless the model keeps that of the scene.
     order : {"parts", "scene"}
         Whether the model has its own order of parts.
-    facts : tuple of (str, float or None)
+    facts : tuple of (str, float, tuple of float, None or "required")
         Facts of the call by their names in `forward` of the class, with the value that the class
-        takes where they are left out; None where it has none.
+        takes where they are left out; `"required"` where no coordinate follows without them.
     ends : tuple of (int or None)
         For each axis, how many rows the table of the class has; none where it has no table.
     pixels : tuple of int
@@ -141,7 +142,7 @@ class SceneRule(Value):
     parts: tuple[ScenePart, ...]
     _: KW_ONLY
     order: Literal["parts", "scene"] = "parts"
-    facts: tuple[tuple[str, float | None], ...] = ()
+    facts: tuple[tuple[str, float | tuple[float, ...] | Literal["required"] | None], ...] = ()
     ends: tuple[int | None, ...] = ()
     pixels: tuple[int, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
@@ -171,8 +172,8 @@ class SceneRule(Value):
         Returns
         -------
         dict
-            (tokens, axes) for each part that turns, integers or float64; `order` names all parts in
-            the order of the model.
+            (tokens, axes) for each part that turns, or (tokens,) of one axis, integers or float64;
+            `order` names all parts in the order of the model.
 
         Raises
         ------
@@ -228,7 +229,8 @@ class SceneRule(Value):
         return _Piece(self.parts[names.index(one[0])], tuple(map(int, numbers)), times)
 
     def _check_ends(self, rows: np.ndarray, name: str, caller: str) -> None:
-        for axis, end, last in zip(self.axes, self.ends, rows.max(0, initial=0), strict=False):
+        largest = np.atleast_1d(rows.max(0, initial=0))
+        for axis, end, last in zip(self.axes, self.ends, largest, strict=False):
             if end is not None and last >= end:
                 expected = f"coordinates below {end} on axis {axis!r}, where the class's table ends"
                 raise bad_argument(f"{caller}: {name}", expected, int(last))
@@ -324,6 +326,7 @@ class _View:
         """The positions of a part, or None where it does not turn."""
         cells: dict[str, Any] = {**piece.sizes(), "next": self.next, "picture": self.pictures}
         cells["number"] = self.numbers.get(piece.part.name, 0)
+        cells["pictures"] = sum(one.is_grid for one in self.pieces)
         self.numbers[piece.part.name] = cells["number"] + 1
         self.pictures += piece.is_grid
         count = int(np.prod(piece.size)) if piece.is_grid else piece.tokens
@@ -348,6 +351,7 @@ class _View:
         rows = np.pad(np.stack(columns, axis=-1), ((0, piece.tokens - count), (0, 0)))
         after = piece.part.after
         self.next = value(after) if after else math.ceil(rows.max(initial=self.next - 1)) + 1
+        rows = rows[:, 0] if rows.shape[1] == 1 else rows
         return rows.astype(np.int64 if rows.dtype.kind in "iub" else np.float64)
 
     def _item(self, node: ast.expr, cells: Mapping[str, Any], piece: _Piece) -> Any:
@@ -365,7 +369,7 @@ class _View:
             raise bad_argument(
                 self.caller, f"a grid for {piece.part.name!r}", f"{piece.size[0]} tokens", _TODO
             )
-        if self.facts[name] is None:
+        if self.facts[name] == "required":
             raise bad_argument(
                 self.caller, f"{name}=, a fact of the call that {piece.part.name!r} needs", "none"
             )

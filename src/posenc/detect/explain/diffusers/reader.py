@@ -16,7 +16,7 @@ from posenc._core.io.inputs import PIPELINE, load
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.config.unread_keys import check_numbers, unread
 from posenc.detect.explain.config.view import Keys, Notes
-from posenc.detect.explain.diffusers.scenes import scene_of
+from posenc.detect.explain.diffusers.scenes import scene_of, table_rule
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
 from posenc.presets import diffusion
 
@@ -64,11 +64,13 @@ def _transformer(
     more: list[Note],
 ) -> None:
     """Add the entries of one transformer, and what there is to say of it."""
-    keys, notes, name = Keys(config, part), Notes(part, more), str(config[CLASS])
+    notes, name = Notes(part, more), str(config[CLASS])
     if (row := diffusion.transformer(name)) is None:
         notes.error(_no_transformer(name))
         return
-    keys.defaults = row["classes"][name].get("defaults", {})
+    defaults = {**row.get("defaults", {}), **row.get("own", {}).get(name, {})}
+    stated = {k: v for k, v in config.items() if v is not None or k not in defaults}
+    keys = Keys(stated, part, defaults)  # a class takes null for what is left out
     if "note" in row:
         notes.remark(row["note"])
     for rule in row["entries"]:
@@ -78,12 +80,15 @@ def _transformer(
             for key in words(rule):
                 keys.get(key)  # it means nothing here
             continue
-        if "note" in rule:
-            notes.remark(rule["note"])
         if "partial_because" in rule:
             notes.warning(f"partly, because {rule['partial_because']}")
-        for entry in read_other(keys, rule, part, notes):
-            scene = scene_of(keys, rule, entry, pipeline, notes) if "scene" in rule else None
+        kinds = {"preset", "spec", "convolution", "no_positions", "refused_because"}
+        label = {**rule, "name": rule.get("name", "attention")}
+        for entry in (
+            read_other(keys, table_rule(label), part, notes) if kinds & rule.keys() else ()
+        ):
+            axes = getattr(entry.spec, "axes", ())
+            scene = scene_of(keys, rule, axes, pipeline, notes) if "parts" in rule else None
             entries.append(entry if scene is None else entry.replace(positions=scene))
     for key, value in keys.defaulted.items():
         notes.remark(

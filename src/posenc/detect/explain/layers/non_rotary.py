@@ -233,6 +233,13 @@ def filled(keys: Keys, template: Any, field: str, stage: int, notes: Notes) -> A
         return _of_key(keys, template, field, stage, notes)
     if "match" in template:
         return _by_word(keys, template, field, stage, notes)
+    if "numbers" in template:
+        return _numbers(keys, template["numbers"], field, notes)
+    if "repeat" in template:
+        value, times = (_number(keys, [template[key]], stage) for key in ("repeat", "times"))
+        return [value] * (times or 0)
+    if "dealt" in template:
+        return _dealt(keys, **template)
     if "integers" in template:
         return _of_list(keys, template["integers"], template.get("over", 1), field, notes)
     return {
@@ -285,6 +292,25 @@ def _of_list(keys: Keys, key: str, over: int, field: str, notes: Notes) -> list[
         raise UnsettledError(f"{keys.where(key)} is not a list of {kind} numbers")
     notes.source(field, keys.origin(key), keys.where(key))
     return [item // over for item in listed]
+
+
+def _numbers(keys: Keys, path: str, field: str, notes: Notes) -> list[float]:
+    """A list of numbers: a key, or `part.key` in a dictionary."""
+    value: Any = keys.get(path.partition(".")[0])
+    for key in path.split(".")[1:]:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    if not isinstance(value, (list, tuple)) or not all(map(is_number, value)):
+        raise UnsettledError(f"{keys.where(path)} is not a list of numbers")
+    notes.source(field, "config", keys.where(path))
+    return [float(item) for item in value]
+
+
+def _dealt(keys: Keys, *, dealt: str, axes: int, pairs: str) -> list[int]:
+    """Axes, or rungs, of pairs that axes take in turn; those that are over stand still and lead."""
+    count = _number(keys, [pairs], None) or 0
+    taken = range(count - count % axes)
+    rest = [0 if dealt == "axis" else -1] * (count % axes)
+    return rest + [pair % axes if dealt == "axis" else pair // axes for pair in taken]
 
 
 def missing(keys: Keys, expressions: Sequence[str]) -> str:
