@@ -167,7 +167,7 @@ def command_of(scene: Scene) -> str:
     if scene.shape.id not in ON_PAPER:
         return ""
     name, options = ON_PAPER[scene.shape.id](scene)
-    words = ["posenc", "plot", name, *_encoding(scene.a)]
+    words = ["posenc", "plot", name, *(_encoding(scene.a) if scene.shape.encoding else [])]
     for option in PICTURES[name].options:
         if option.argument in options:
             value = options[option.argument]
