@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Displayed:
-    """Base of specs, plans and findings: notebooks show them by name, with a small picture.
+    """Base of specs, plans and findings: `print` says what the command does, a notebook draws.
 
     For a name that they do not have, they say what to write.
     """
@@ -40,6 +40,9 @@ class Displayed:
             if isinstance(self, Answering):
                 return answer(self, name)
             raise AttributeError(Absent(self, name))
+
+    def __str__(self) -> str:
+        return "\n".join(HANDED["told"](self))
 
     def _repr_html_(self) -> str:
         return str(HANDED["card"](self))

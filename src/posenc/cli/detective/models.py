@@ -18,7 +18,6 @@ from posenc.cli.options.common import (
     WordChoice,
     as_json,
     base_option,
-    count_of,
     file_there,
     is_json,
     length_options,
@@ -231,9 +230,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
             result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
             click.echo(json.dumps(result))
         else:
-            kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
-            about = f"{contract.model or 'a model without a name'}, {kinds}; {contract.settled}"
-            print_lines([f"{' and '.join(names)}: {about}"])
+            print_lines([f"{' and '.join(names)}: {contract}"])
     _warn(contract)
 
 
