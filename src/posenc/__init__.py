@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
         if _names.has_part(__path__, name):
             # `from posenc import registry` asks first, and goes on to import it.
             todo = _names.INSIDE.get(name, "dir(posenc) has its names.")
-            raise AttributeError(f"posenc.{name} is no part of the interface. {todo}")
+            raise AttributeError(f"posenc.{name} is not part of the interface. {todo}")
         from posenc._core.foreign import name_advice
 
         hint = name_advice(name, [*__all__, *_names.PACKAGES, *_names.ALIASES])

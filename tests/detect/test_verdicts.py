@@ -48,7 +48,7 @@ ALIBI = '{"type": "ALiBi", "heads": 4}'
 TOLD = {
     "explain {0}": r"settled: stated in the config and known of the family",
     "identify {0}/tables/sinusoid.npy": r"entry rebuilt: largest difference \S+, where \S+ is",
-    "identify {0}/tables/wpe.safetensors": r"no rule that is known here rebuilds it",
+    "identify {0}/tables/wpe.safetensors": r"no rule that posenc knows rebuilds it",
     "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*such a match once in",
     "diff {0} {0}": r"nothing differs: 1 compared(.|\n)*pairs in float64",
     "infer tests.detect.test_verdicts:rotary --dim 32": r"agrees to position [\d,]+ \([\d,]+ asked "

@@ -201,7 +201,7 @@ def adapt(
             return instance(made, sizes, arguments, changes)
         # A function of x learns the width from x.
         fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
-        not_offered_where(fixed, "it is one object, with settings of its own")
+        not_offered_where(fixed, "it is one object, whose settings are fixed")
         return made
 
     subject = asked(

@@ -217,7 +217,7 @@ def known(tmp_path: Path, model_type: str, **more: Any) -> Path:
 def test_the_config_comes_first(tmp_path: Path) -> None:
     found = posenc.detect_pairing(known(tmp_path, "llama"))
     assert (found.pairing, found.decided_by, found.stated) == ("half", "config", "half")
-    assert found.source == "the config: model_type 'llama', as 'llama'"
+    assert found.source == "the config: model_type 'llama'"
     assert "the weights agree" in found.why
 
 

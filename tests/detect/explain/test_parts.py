@@ -224,7 +224,7 @@ def test_what_no_plan_says_stands_in_the_first_line_and_in_the_exit_code(tmp_pat
         (
             {"dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}},
             1,
-            "qwen2: partly, and this is left out: dual_chunk_attention: dual_chunk_attention_c",
+            "qwen2: read in part; left out: dual_chunk_attention: dual_chunk_attention_c",
         ),
         ({"vision_config": {"num_heads": 2}}, 1, "vision_config: unknown, because"),
     ):

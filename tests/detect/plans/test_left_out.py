@@ -247,7 +247,7 @@ def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> 
     assert any("does not reach layers of type 'sliding_attention'" in w for w in other.warnings)
     unknown = {**config, "model_type": "olmo9"}
     told = posenc.from_hf(unknown, pairing="half")
-    assert any("partly, because" in text for text in told.warnings)
+    assert any("read in part, because" in text for text in told.warnings)
 
 
 def test_a_missing_base_is_that_of_the_class() -> None:
@@ -445,7 +445,7 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
                 "original_max_position_embeddings": 64,
             },
         },
-        "llama_4_scaling_beta missing: partly, because the class multiplies queries",
+        "llama_4_scaling_beta missing: read in part, because the class multiplies queries",
     ),
     "a temperature without its length": (
         {
@@ -458,7 +458,7 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
                 "llama_4_scaling_beta": 0.1,
             },
         },
-        "original_max_position_embeddings missing: partly, because",
+        "original_max_position_embeddings missing: read in part, because",
     ),
     "a temperature that is learned": (
         {

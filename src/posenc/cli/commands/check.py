@@ -20,7 +20,8 @@ from posenc.cli.options.common import (
     runs_code,
 )
 from posenc.cli.options.specs import is_spec, spec_of
-from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
+from posenc.cli.output.lines import print_answer, print_definitions, print_json
+from posenc.cli.output.show import progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
 

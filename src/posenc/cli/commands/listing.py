@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, encoding_names, preset_names
-from posenc.cli.output.show import print_definitions, print_json
+from posenc.cli.output.lines import print_definitions, print_json
 
 KINDS = {
     "table": "added to token embeddings",

@@ -35,7 +35,7 @@ from posenc.cli.options.pictures import (
     whole_numbers,
     words_of,
 )
-from posenc.cli.output.show import print_json
+from posenc.cli.output.lines import print_json
 from posenc.plot.rows import PICTURES, PictureRow
 
 HELP = """Draw an encoding.

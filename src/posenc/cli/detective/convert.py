@@ -22,7 +22,8 @@ from posenc.cli.options.common import (
     with_options,
 )
 from posenc.cli.options.specs import is_spec, spec_of
-from posenc.cli.output.show import print_answer, progress
+from posenc.cli.output.lines import print_answer
+from posenc.cli.output.show import progress
 
 if TYPE_CHECKING:
     from posenc.detect.convert import Projections
@@ -94,7 +95,7 @@ def _projections(
         # Any base will do, as the angles do not matter.
         rope = RoPE(rotary, pairing=Pairing(order, part=side or "leading"), base=10_000.0)
     elif side is not None:
-        raise click.UsageError("--side is of --rotary.")
+        raise click.UsageError("--side says where in a head --rotary turns: give --rotary too.")
     return Projections(rope=rope, stored=stored, names=names or None, **layout)
 
 
@@ -212,7 +213,7 @@ def convert(
     )
     refuse(
         pairing is None and table.tensor is None and dialect is None,
-        "nothing to change: give --pairing, --tensor or --dialect.",
+        "nothing is to change: give --pairing, --tensor or --dialect.",
     )
     options: dict[str, Any] = {
         "pairing": pairing,
@@ -226,7 +227,9 @@ def convert(
     if table.tensor is not None:
         options["tables"] = {table.tensor: _specs(source, table.tensor, table)}
     elif table.before or table.after or table.length:
-        raise click.UsageError("--from, --to and --resize are of a --tensor.")
+        raise click.UsageError(
+            "--from, --to and --resize say what becomes of a table: name it by --tensor."
+        )
     if dry_run or output is None:
         conversion = convert(source, **options)
     else:

@@ -32,7 +32,7 @@ from posenc.cli.options.common import (
     standard_json,
 )
 from posenc.cli.options.specs import named_spec
-from posenc.cli.output.show import print_answer, print_json, print_lines, width_of_lines
+from posenc.cli.output.lines import print_answer, print_json, print_lines, width_of_lines
 
 if TYPE_CHECKING:
     from posenc.detect.contract import Contract
@@ -75,7 +75,7 @@ def explain(
     if name is not None and config is None:
         refuse(
             any(value is not None for value in (*stated.values(), dialect)),
-            "--plan takes no option of configs: --pairing, --base or --dialect.",
+            "--plan explains a published model: --pairing, --base and --dialect are for a CONFIG.",
         )
         _explain_plan(name, json_)
         return
@@ -212,7 +212,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
     output, force = target
     refuse(
         output is None and (formats is not None or force),
-        "-o is missing: --format and --force are of the file.",
+        "-o FILE is missing: --format and --force say how it is written.",
     )
     from posenc.detect.contract import golden
     from posenc.detect.contract.files import targets, text_of

@@ -25,7 +25,8 @@ from posenc.cli.options.common import (
     runs_code,
 )
 from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options
-from posenc.cli.output.show import print_answer, progress
+from posenc.cli.output.lines import print_answer
+from posenc.cli.output.show import progress
 
 RECORDED = ("input", "output", "positions")
 

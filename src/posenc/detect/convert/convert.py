@@ -109,7 +109,7 @@ class Conversion(Displayed):
         """What was compared, and what the pairing before rests on, for people."""
         lines = [] if self.probe is None else self.probe.words()
         if self.evidence is not None:
-            lines.append(f"that the source is {self.evidence.stated}: {self.evidence.why}")
+            lines.append(f"the source is {self.evidence.stated}: {self.evidence.why}")
         return lines
 
 
@@ -230,7 +230,7 @@ def convert(
         if (before := finding.stated) == pairing:
             raise bad_data(
                 "convert: pairing",
-                "another than that of the source",
+                "a pairing other than that of the source",
                 f"{before}, which it is already",
                 "If that is wrong, say `layout=Projections(stored=)`.",
             )

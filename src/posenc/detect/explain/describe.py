@@ -70,7 +70,7 @@ def _sure(plan: Reading) -> str:
         return "not settled: see the errors"
     if left := [note for note in plan.notes if is_open(note)]:
         more = f", and {len(left) - 1} more, see the warnings" if len(left) > 1 else ""
-        return f"partly, and this is left out: {_note(left[0])}{more}"
+        return f"read in part; left out: {_note(left[0])}{more}"
     fields: dict[str, set[str]] = {}
     for source in (source for entry in plan for source in entry.sources):
         fields.setdefault(source.origin, set()).add(source.field)

@@ -187,7 +187,7 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
 
 
 def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | None:
-    """What an encoding of another package makes of it where no rule that is known here does."""
+    """What an encoding of another package makes of it where no rule that posenc knows does."""
     if finding is not None and finding.verdict not in ("unknown", "unclear", "close"):
         return finding
     return judge_example(array, kind, EPS[array.dtype]) or finding

@@ -31,7 +31,7 @@ METHODS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
 )
 # What code answers in every form that is tried, where that is no encoding, and what it says.
 IDLE = {
-    "equal tokens stay equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
+    "equal tokens come out equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
 }  # fmt: skip
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
@@ -75,14 +75,14 @@ def _two_descriptions(a: Comparand, b: Comparand) -> Iterator[Row]:
             continue
         side, there = (a, theirs) if mine is None else (b, mine)
         if not side.whole or (there is not None and there.kind == "none"):
-            yield "not_compared", f"{label}: {side.name} says nothing of it"
+            yield "not_compared", f"{label}: {side.name} does not state it"
         else:
             yield _differ(label, "layers", _what(mine), _what(theirs))
 
 
 def _what(part: Part | None) -> str:
     if part is None:
-        return "nothing"
+        return "no encoding"
     if part.spec is None:
         return f"the convolution {part.convolution}" if part.convolution else "no positions"
     return words(part.spec)

@@ -360,5 +360,7 @@ def _pairing_source(reading: Reading | None, keys: Keys) -> str:
     sources = (source for entry in reading or () for source in entry.sources)
     stated = next((source for source in sources if source.field == "pairing"), None)
     if stated is not None and stated.origin == "preset":
-        return f"model_type {keys.data.get('model_type')!r}, as {stated.where!r}"
+        family = keys.data.get("model_type")
+        same = "" if family == stated.where else f", of the family {stated.where!r}"
+        return f"model_type {family!r}{same}"
     return "its family" if stated is None else f"{stated.where}"

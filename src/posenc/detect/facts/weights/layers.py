@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from posenc._core.io.checkpoints import Checkpoint
-from posenc.detect.explain import COUNT_KEYS
+from posenc._core.io.checkpoints import Checkpoint, Header
+from posenc.detect.explain import COUNT_KEYS, Keys
 from posenc.detect.facts.arrays import MEND
 from posenc.detect.facts.fact import Contradiction, Fact
 from posenc.detect.facts.weights.heads import Model, split_name
@@ -13,6 +13,8 @@ from posenc.detect.facts.weights.projections import AttentionTensors
 
 # Keys of configs whose layers share weights, so that files hold some of them once.
 SHARING = re.compile(r"hidden_groups|(?=.*(layer|block))(?=.*(share|sharing|tied?_|repeat))")
+
+BLOCK = re.compile(r"blk\.(\d{1,9})\.")
 
 
 def counted(
@@ -28,12 +30,13 @@ def counted(
     of weights that are `whole` the last layers are missed. A layer that does not turn may be
     anywhere, and of several lists with the same numbers, as of encoder and decoder, one is enough.
     """
-    stated, more = model.part.first(COUNT_KEYS), model.more
+    key, more = model.part.first(COUNT_KEYS), model.more
     own = [(a.name, a.layer) for a in attentions if a.layer is not None and not a.adapter]
     keys = model.part.data
-    if stated is None or not own or any(keys[key] for key in keys if SHARING.search(key)):
+    if key is None or not own or any(keys[key] for key in keys if SHARING.search(key)):
         return None
-    count = int(stated[1])
+    count = int(key[1])
+    stated = Fact("layers", count, source="config", rests_on=f"config key {key[0]}")
     lists: dict[str, set[int]] = {}
     for name, layer in own:
         lists.setdefault(split_name(f"{name}.")[0], set()).add(layer)
@@ -57,8 +60,31 @@ def counted(
     return None
 
 
-def _against(stated: tuple[str, float], number: int, names: str) -> Contradiction:
-    key, count = stated
-    one = Fact("layers", int(count), source="config", rests_on=f"config key {key}")
-    other = Fact("layers", number, source="header", rests_on=f"the names of tensors{names}")
-    return Contradiction(one, other, MEND)
+def counted_blocks(header: Header) -> Contradiction | None:
+    """The block count of a GGUF file against the numbers in the names of its tensors.
+
+    A part of a file, an adapter and a file without its table of tokens may lack blocks; so may any
+    file those that predict further tokens, and those without heads.
+    """
+    start, keys = header.keys.get("general.architecture"), Keys(header.keys)
+    names = f"{start}.block_count", f"{start}.nextn_predict_layers", "split.count"
+    count, drafts, parts = (keys.integer(name) or 0 for name in names)
+    numbers = {int(match[1]) for match in map(BLOCK.match, header.tensors) if match}
+    if not numbers or count < 1:
+        return None
+    stated = Fact("layers", count, source="header", rests_on=f"key {names[0]}")
+    if max(numbers) >= count:
+        return _against(stated, max(numbers) + 1, f", up to blk.{max(numbers)}")
+    heads = keys.get(f"{start}.attention.head_count")  # in a list where layers differ
+    idle = {n for n, own in enumerate(heads) if own == 0} if isinstance(heads, list) else set()
+    whole = parts < 2 and "token_embd.weight" in header.tensors
+    expected = range(count - drafts if whole else 0)  # of a file that may claim any number
+    first = next((n for n in expected if n not in numbers | idle), None)
+    return (
+        None if first is None else _against(stated, len(numbers), f": none begins with blk.{first}")
+    )
+
+
+def _against(stated: Fact, number: int, names: str) -> Contradiction:
+    rests_on = f"the names of tensors{names}"
+    return Contradiction(stated, Fact("layers", number, source="header", rests_on=rests_on), MEND)
