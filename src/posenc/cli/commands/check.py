@@ -26,7 +26,14 @@ from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc check rope.py:rotate
+  posenc check table.py:rows --spec 'Sinusoidal(64)'
+  posenc check peer:NAME
+"""
+)
 @click.argument("target", metavar="TARGET", required=False)
 @click.option("--kind", type=WordChoice(KINDS), help="Where it acts; found out by default.")
 @click.option(

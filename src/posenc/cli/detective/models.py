@@ -42,7 +42,13 @@ CONFIG = "the JSON of a config, which begins with {"
 # --- explain --------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc explain config.json
+  posenc explain --plan smollm3
+"""
+)
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option(
     "--plan",
@@ -255,7 +261,15 @@ def _warn(contract: Contract) -> None:
 # --- diff -----------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc diff config.json other/config.json
+  posenc diff config.json rope.py:rotate
+  posenc diff "RoPE(64, pairing='half')" hf:llama/
+  posenc diff table.npy 'Sinusoidal(64)'
+"""
+)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @library_option
