@@ -27,7 +27,7 @@ COMMAND_WORDS = {
     "explore": "serve ui gui web app",
     "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
     "diff": "compare",
-    "pairing": "convention layout rope",
+    "pairing": "convention layout",
     "study": "train bench benchmark experiment",
     "doctor": "env report status versions",
     "table -o FILE.npy": "export save write",
@@ -98,7 +98,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "quiet q silent s": "Write > /dev/null: the exit code says it as well.",
         "verbose v vv debug trace": "POSENC_DEBUG=1 shows the traceback of an error.",
         "format fmt": "With --json it prints JSON; the ending of -o OUT is the format of a file.",
-        "device dtype gpu cuda": "The command computes on the CPU; functions take dtype and device.",
+        "device dtype gpu cuda": "The command computes on the CPU; functions take dtype, device.",
         "color colour no_color": "NO_COLOR=1 in the environment turns colours off.",
     },
 }
@@ -123,7 +123,7 @@ ALIASES = {
     "tables": "--tensor",
     "odd": "--odd",
 }
-FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|infer_spec|detect_pairing"
+FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer|pairing"
 # What only a program can do.
 ALTERNATIVE = re.compile(r",? or fix it: `?spec\.at\(length\)`?")
 PATTERNS = re.compile(r"names=\{[^}]*\}(?: or \{[^}]*\})*")
@@ -153,14 +153,17 @@ def command_advice(name: str) -> str:
 
 def encoding_advice(text: str) -> str:
     """What to write for an encoding in the place of a command or picture; nothing for others."""
-    from posenc.registry import spelled
+    from posenc._core.spec.example import small
+    from posenc.registry import lookup, spelled
 
     name = spelled(text.partition("(")[0].removeprefix("posenc."))
-    command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
     if not name:
         return ""
+    command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
-    return f"{name} is an encoding: write `{command} {option}`."
+    numbers = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
+    others = numbers if kind_of(name) not in ("", "table") else ""
+    return f"{name} is an encoding: write `{command} {option}`{others}."
 
 
 def example_of(command: click.Command, ctx: click.Context | None) -> str:
