@@ -123,6 +123,8 @@ def check_call(
         if kind_of(caller) == "table" and isinstance(extra, int) and "length" not in signature:
             todo += (
                 f" No sequence is the longest: {caller}({args[0]}).table({extra}) has {extra} rows."
+                if isinstance(args[0], int)
+                else f" The width comes first: {caller}({extra}).table(positions)."
             )
         todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
@@ -25,7 +25,7 @@ token_positions position t timesteps"""
 STARTS = """start_pos start_position start_index start seqlen_offset seqlen_offsets past_length
 past_key_values_length past_kv_length past cache_len cache_length"""
 BASES = """base theta rope_theta rope_base rotary_base rotary_emb_base freq_base base_freq
-rope_freq_base temperature max_wavelength max_period max_timescale wavelength period n scale_base"""
+rope_freq_base temperature max_wavelength max_period max_timescale wavelength period n"""
 HEADS = "heads num_heads n_heads n_head nhead num_attention_heads total_heads head_count h"
 PAIRINGS = """pairing interleaved interleave is_neox_style neox neox_style traditional gptj
 gptj_style rope_interleave rope_interleaved rotary_interleaved use_interleaved rotate_half adjacent
@@ -59,6 +59,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "",
     ),
     ("scale alpha s", ("factor",), ""),
+    (
+        "scale_base xpos_scale_base",
+        ("scale",),
+        "The size that decays with distance is of posenc.XPos: scale=.",
+    ),
     ("target target_length new_length", ("to",), ""),
     ("method strategy", ("rule",), ""),
     ("layout", ("pairing", "seq_dim"), ""),
@@ -88,7 +93,7 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         (),
         "The imaginary heads of RoPE++ are posenc.ImaginaryRoPE.",
     ),
-    ("use_xpos xpos xpos_scale_base", (), "That encoding is posenc.XPos."),
+    ("use_xpos xpos", (), "That encoding is posenc.XPos."),
     (
         "dropout p drop dropout_rate attn_drop",
         (),
@@ -104,6 +109,8 @@ NOTES = {
     "spec": 'a spec first, such as posenc.Sinusoidal(512) or posenc.RoPE(64, pairing="half")',
     "pairing": 'pairing="half" (Llama, Mistral, Qwen and NeoX in transformers) or '
     '"interleaved" (GPT-J, the files of Meta, the paper)',
+    "ladder": 'ladder=posenc.Ladder(denominator="n") for a shift of 0 (diffusers), '
+    'denominator="n-1" for 1 (the paper)',
     "scaling": "scaling=posenc.scaling.YaRN(…), Linear(…) or another; posenc.from_hf reads the "
     "`rope_scaling` of a config",
 }
@@ -140,12 +147,39 @@ PACKAGES = {
     "explore": "`posenc explore` opens the page, posenc.explore.Widget() is for notebooks",
 }
 
+# Names that are near another in letters and mean something else; these come before what is near.
+APART: tuple[tuple[str, str], ...] = (
+    (
+        r"(rope|rotary).*([23]_?d|axial)|([23]_?d|axial).*(rope|rotary)|^flux",
+        'posenc.preset("pixtral", 64) of two axes, posenc.preset("flux", 128) of three, whose '
+        "positions are posenc.positions.grid((14, 14)) or grid((4, 14, 14))",
+    ),
+    (
+        r"^m_?rope|multi_?modal.*(rope|rotary)|vl_?rot\w*|qwen\d*_?vl",
+        'posenc.preset("qwen2-vl", 128), with the sections 16, 24, 24 and the positions (t, h, w)',
+    ),
+    (
+        r"(unrotate|derotate|inverse_?(rope|rot)|undo_rot)",
+        "posenc.rotate(spec, x, inverse=True)",
+    ),
+    (
+        r"time_?step|time_?(pos\w*_?)?emb|time_?proj",
+        "posenc.Timestep(320).table([1, 10, 500]), or with the choices of diffusers "
+        'posenc.preset("diffusion-timestep", 320)',
+    ),
+    (
+        r"^(un)?permute|^(to|from)_(half|interleaved|neox|gptj)|(convert|fix)_pairing",
+        'posenc.convert(FOLDER, OUTPUT, pairing="interleaved") for a checkpoint, and '
+        "posenc.reorder(spec, other) for the channels of two tables",
+    ),
+    (
+        r"^(to|save|write|export)_(hf|config|hugging_?face|transformers|pretrained)",
+        'posenc.to_hf(config, "hf5"), or posenc.extend(config, 32768).config()',
+    ),
+)
+
 # Parts of names, as everybody composes them -> what does that here. The first that fits is named.
 NAMES: tuple[tuple[str, str], ...] = (
-    (
-        r"(rope|rotary).*([23]_?d|axial)|([23]_?d|axial).*(rope|rotary)",
-        'posenc.preset("pixtral", 64), whose positions are posenc.positions.grid((14, 14))',
-    ),
     (
         r"(sin|pos|mae|vit).*2_?d|2_?d.*(sin|pos)",
         'posenc.preset("mae", 768), whose rows are spec.table(posenc.positions.grid((14, 14)))',
@@ -168,11 +202,10 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"rotate_quer|rotate_keys", "posenc.rotate"),
     (r"freqs?_cis|cos_?sin|sin_?cos_cache|rope_cache", "posenc.cos_sin"),
     (r"kv_?cache", "posenc.rotate with `offset=`, the number of cached tokens"),
-    (r"rotary|rope|mrope", "posenc.RoPE, the spec, and posenc.torch.RotaryEmbedding, the module"),
+    (r"rotary|rope", "posenc.RoPE, the spec, and posenc.torch.RotaryEmbedding, the module"),
     (r"slopes", "posenc.torch.slopes(spec), or posenc.bias(posenc.ALiBi(heads), n)"),
     (r"alibi", "posenc.ALiBi, the spec, and posenc.bias(spec, n), its numbers"),
     (r"inv_?freq|freqs|frequenc", "posenc.frequencies"),
-    (r"time_?step|time_?embed|time_?proj", "posenc.Timestep"),
     (r"fourier", "posenc.Fourier"),
     (r"interpolat\w*pos|resample|resize|interpolate_", "posenc.resize"),
     (r"sin_?cos|sinus|sine|sin_?pos", "posenc.Sinusoidal, the spec, and posenc.table(spec, n)"),
@@ -217,9 +250,29 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"^version$", "posenc.__version__"),
     (r"^help$", "help(posenc), or `posenc --help`"),
 )
+# The same, for pictures.
+PLOTS: tuple[tuple[str, str], ...] = (
+    (r"freq|wave_?len|spectrum|ladder|theta", "posenc.plot.wavelengths"),
+    (
+        r"heat|table|matrix|imshow|embedding|encoding|sinus|show|draw|figure",
+        "posenc.plot.table, a heatmap",
+    ),
+    (r"decay|dist|score|kernel|dot", "posenc.plot.offset"),
+    (r"rot|circle|angle|phase|clock|polar", "posenc.plot.rotation"),
+    (r"slope|bias|alibi|t5|bucket", "posenc.plot.bias"),
+    (r"attn|weights", "posenc.plot.attention"),
+    (r"scal|extend|extrapol|yarn|ntk|context", "posenc.plot.stretch"),
+    (r"diff|versus|vs|side", 'posenc.plot.compare("table", a, b)'),
+    (r"sim|cos|corr", "posenc.plot.similarity"),
+    (r"line|curve|sin|column|dim", "posenc.plot.waves"),
+)
 # The same, for what is a module in PyTorch.
 MODULES: tuple[tuple[str, str], ...] = (
-    (r"rotary|rope", "posenc.torch.RotaryEmbedding"),
+    (
+        r"rotary|rope",
+        'posenc.torch.RotaryEmbedding(posenc.RoPE(64, pairing="half")), a module that turns q and '
+        "k; posenc.cos_sin(spec, n) has cosines and sines alone, posenc.apply_rotary applies them",
+    ),
     (r"alibi|bias|t5", "posenc.torch.AttentionBias"),
     (r"relative|rel_?pos", "posenc.torch.RelativeAttention"),
     (r"sin|learn|absolute|pos\w*_?(enc|emb)|table", "posenc.torch.PositionTable"),
@@ -252,19 +305,30 @@ def name_advice(name: str, choices: Collection[str]) -> str:
         **{rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES},
     }
     elsewhere = {letters(other): place for other, place in places.items()}
-    in_torch = "RotaryEmbedding" in choices
-    if letters(name) in elsewhere and not (in_torch and name[:1].isupper()):
+    in_torch, in_plot = "RotaryEmbedding" in choices, "Picture" in choices
+    own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
+    if not own and (known := _meant(name, APART)):
+        return known
+    if letters(name) in elsewhere and not (in_torch and name[:1].isupper()) and not in_plot:
         return f"It is {elsewhere[letters(name)]}."
     near = closest(name, choices, cutoff=0.8)
     if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
         return f"Did you mean {near!r}?"
-    for part, answer in (*(MODULES if in_torch else ()), *NAMES):
-        if re.search(part, snake(name)) or re.search(part, name.lower()):
-            return f"Here it is {answer.replace('NAME', name)}."
     near = closest(name, choices, cutoff=0.7)
+    guess = f"Did you mean {near!r}?" if near else ""
     return (
-        f"Did you mean {near!r}?" if near else "dir() has its names, `posenc list` all encodings."
+        _meant(name, (*own, *APART, *NAMES))
+        or guess
+        or "dir() has its names, `posenc list` all encodings."
     )
+
+
+def _meant(name: str, rows: Sequence[tuple[str, str]]) -> str:
+    """What the first row says whose words are in a name; nothing where none are."""
+    forms = snake(name), name.lower()
+    answers = (text for part, text in rows if any(re.search(part, form) for form in forms))
+    answer = next(answers, "")
+    return f"Here it is {answer.replace('NAME', name)}." if answer else ""
 
 
 class Package(ModuleType):

@@ -113,7 +113,7 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
 
 
 def _refused(dtype: object, caller: str) -> DTypeError:
-    merged = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256)."
+    merged = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256); posenc.Timestep takes fractions."
     return bad_dtype(
         caller,
         "integer positions",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import re
 from abc import ABCMeta
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from posenc._core.errors import KeywordError, PosencError, closest
 from posenc._core.foreign import SCALING_NAMES, WHOLE, letters, meanings, rule_named
 from posenc._core.spec.checks import show
-from posenc._names import HANDED
+from posenc._names import ALIASES, HANDED, HOMES, SPECS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -148,6 +149,29 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
     ),
     (r"show|draw|heatmap|imshow|visuali[sz]e", "spec.plot() draws it"),
     (
+        r"(un|de)rotate\w*|inverse\w*|invert|undo\w*|remove\w*|subtract",
+        {
+            "table": "posenc.table(spec, n) subtracted from x takes it away",
+            "rotary": "spec.rotate(x, inverse=True) turns back",
+            "bias": "spec.bias(n) subtracted from the scores takes it away",
+            "relative": WHOLE["relative"],
+        },
+    ),
+    (
+        r"decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
+        {
+            "table": "posenc.similarity(spec, offsets) has its products, posenc.plot.offset(spec) draws them",
+            "rotary": "posenc.relative_score(spec, q, k, offsets) has the scores, posenc.plot.offset(spec) draws them",
+            "bias": "spec.bias(n) is added to the scores, posenc.plot.bias(spec) draws it",
+            "relative": WHOLE["relative"],
+        },
+    ),
+    (
+        r"slopes?|get_slopes",
+        "posenc.torch.slopes(spec) has those of ALiBi, spec.bias(n) its numbers",
+    ),
+    (r"at|row|rows|position|lookup|index|get|select|gather", ROWS),
+    (
         r"copy|clone|(set|with)\w*|update|_?replace|evolve",
         "spec.replace(field=value) makes another",
     ),
@@ -243,6 +267,37 @@ def unchanged(value: Any, name: str, new: object) -> NoReturn:
     )
 
 
+# Names that findings do not have -> what they have for that; the first whose words in parentheses
+# are there.
+RESULTS: tuple[tuple[str, str], ...] = (
+    (
+        r"(to|as|save|write|export)_?(hf|config|hugging_?face|transformers)\w*",
+        "posenc.to_hf(config, 'hf5') writes a config, posenc.extend(config, n).config() a longer one",
+    ),
+    (r"save\w*|write\w*|dump\w*|(to_)?json|export\w*", "json.dumps(value.to_dict()) writes it"),
+    (r"extend\w*|scale\w*", "posenc.extend(value, n) plans a longer context"),
+    (r"diff\w*|compare\w*|check|verify", "posenc.diff(value, other) compares it"),
+    (r"golden|contract|reference", "posenc.golden(value).save('golden.json') writes its numbers"),
+    (r"plot|show|draw|figure", "posenc.plot draws a spec: value.spec.plot()"),
+    (
+        r"summary|report|text|pprint|describe|format|to_string|render|explain|print\w*|message",
+        "print(value) shows it",
+    ),
+)
+
+
+def verb_of(name: str) -> str:
+    """The call of a verb of posenc that takes a spec first; nothing for other names."""
+    module = HOMES.get(ALIASES.get(name, name), "")
+    verb = HANDED["verb"](name) if module and name not in SPECS else None
+    documented = re.split(r"\n    (?=\S[^\n]* : )", (verb and verb.__doc__) or "")[1:2]
+    if not inspect.isfunction(verb) or "spec" not in "".join(documented).lower():
+        return ""
+    fields = inspect.signature(verb).parameters.values()
+    others = [field.name for field in fields if field.default is field.empty][1:]
+    return f"posenc.{name}({', '.join(['spec', *others])}) does that."
+
+
 class Absent(NamedTuple):
     """What an error says of a name that a finding does not have, worked out where it is read."""
 
@@ -259,6 +314,8 @@ class Absent(NamedTuple):
         )
         inside = next((place for place, part in several if hasattr(part, self.name)), "")
         says = f"Write {inside}.{self.name}." if inside else says
+        row = next((text for names, text in RESULTS if re.fullmatch(names, self.name)), "")
+        says = f"{row}. {says}" if row and not inside and not near else says
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 
 
@@ -283,7 +340,12 @@ class Unanswered(NamedTuple):
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
         says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
-        says = says or sentence or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
+        says = (
+            says
+            or sentence
+            or verb_of(self.name)
+            or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
+        )
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 
 
