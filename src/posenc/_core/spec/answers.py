@@ -158,10 +158,12 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
         },
     ),
     (
-        r"decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
+        r"similarit\w*|decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
         {
-            "table": "posenc.similarity(spec, offsets) has its products, posenc.plot.offset(spec) draws them",
-            "rotary": "posenc.relative_score(spec, q, k, offsets) has the scores, posenc.plot.offset(spec) draws them",
+            "table": "posenc.similarity(spec, offsets) has its products, posenc.plot.offset(spec) "
+            "draws them",
+            "rotary": "posenc.relative_score(spec, q, k, offsets) has the scores of a query and a "
+            "key, posenc.plot.offset(spec) draws how they decay",
             "bias": "spec.bias(n) is added to the scores, posenc.plot.bias(spec) draws it",
             "relative": WHOLE["relative"],
         },
@@ -267,35 +269,42 @@ def unchanged(value: Any, name: str, new: object) -> NoReturn:
     )
 
 
-# Names that findings do not have -> what they have for that; the first whose words in parentheses
-# are there.
-RESULTS: tuple[tuple[str, str], ...] = (
+# Names that findings do not have, an attribute of those that the sentence is for, and the sentence.
+RESULTS: tuple[tuple[str, str, str], ...] = (
     (
         r"(to|as|save|write|export)_?(hf|config|hugging_?face|transformers)\w*",
-        "posenc.to_hf(config, 'hf5') writes a config, posenc.extend(config, n).config() a longer one",
+        "by_type",
+        "posenc.to_hf(config, 'hf5') has a config, posenc.extend(config, n).config() a longer one",
     ),
-    (r"save\w*|write\w*|dump\w*|(to_)?json|export\w*", "json.dumps(value.to_dict()) writes it"),
-    (r"extend\w*|scale\w*", "posenc.extend(value, n) plans a longer context"),
-    (r"diff\w*|compare\w*|check|verify", "posenc.diff(value, other) compares it"),
-    (r"golden|contract|reference", "posenc.golden(value).save('golden.json') writes its numbers"),
-    (r"plot|show|draw|figure", "posenc.plot draws a spec: value.spec.plot()"),
+    (r"extend\w*|scale\w*", "by_type", "posenc.extend(value, n) plans a longer context"),
+    (r"diff\w*|compare\w*|check|verify", "by_type", "posenc.diff(value, other) compares it"),
+    (r"golden|contract|reference", "by_type", "posenc.golden(value).save('golden.json') writes it"),
+    (r"plot|show|draw|figure", "spec", "value.spec.plot() draws it"),
+    (
+        r"save\w*|write\w*|dump\w*|(to_)?json|export\w*",
+        "to_dict",
+        "json.dumps(value.to_dict()) writes it",
+    ),
     (
         r"summary|report|text|pprint|describe|format|to_string|render|explain|print\w*|message",
+        "",
         "print(value) shows it",
     ),
 )
 
 
-def verb_of(name: str) -> str:
-    """The call of a verb of posenc that takes a spec first; nothing for other names."""
-    module = HOMES.get(ALIASES.get(name, name), "")
-    verb = HANDED["verb"](name) if module and name not in SPECS else None
-    documented = re.split(r"\n    (?=\S[^\n]* : )", (verb and verb.__doc__) or "")[1:2]
-    if not inspect.isfunction(verb) or "spec" not in "".join(documented).lower():
+def verb_of(name: str, kind: str) -> str:
+    """The call of a verb of posenc that takes a spec of a kind first; nothing for other names."""
+    home = HOMES.get(ALIASES.get(name, name), "")
+    verb = HANDED["verb"](name) if home and name not in SPECS else None
+    about = "".join(re.split(r"\n    (?=\S[^\n]* : )", (verb and verb.__doc__) or "")[1:2])
+    kinds = re.findall(r"(\w+)Spec", about)
+    if not inspect.isfunction(verb) or "spec" not in about.lower():
         return ""
     fields = inspect.signature(verb).parameters.values()
     others = [field.name for field in fields if field.default is field.empty][1:]
-    return f"posenc.{name}({', '.join(['spec', *others])}) does that."
+    call = f"posenc.{name}({', '.join(['spec', *others])}) does that."
+    return "" if kinds and kind.title() not in kinds else call
 
 
 class Absent(NamedTuple):
@@ -314,7 +323,10 @@ class Absent(NamedTuple):
         )
         inside = next((place for place, part in several if hasattr(part, self.name)), "")
         says = f"Write {inside}.{self.name}." if inside else says
-        row = next((text for names, text in RESULTS if re.fullmatch(names, self.name)), "")
+        rows = ((text, needed) for names, needed, text in RESULTS if re.fullmatch(names, self.name))
+        row = next(
+            (text for text, needed in rows if hasattr(type(self.value), needed or "__str__")), ""
+        )
         says = f"{row}. {says}" if row and not inside and not near else says
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 
@@ -343,7 +355,7 @@ class Unanswered(NamedTuple):
         says = (
             says
             or sentence
-            or verb_of(self.name)
+            or verb_of(self.name, self.cls.kind)
             or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
         )
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
