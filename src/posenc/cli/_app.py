@@ -199,7 +199,8 @@ def _exit_code(
         if isinstance(error, click.UsageError):
             text, command = error.format_message(), _command(group, args)
             if not isinstance(error, SpecTextError):
-                text = in_flags(usage_advice(error, command), command)
+                words = [word for word in args if not word.startswith("-")]
+                text = in_flags(usage_advice(error, command, *words[1:2]), command)
             text = error_text(f"Error: {text}").removeprefix("Error: ")
             error = click.UsageError(text, error.ctx)
         error.show()

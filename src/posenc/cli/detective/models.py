@@ -17,7 +17,6 @@ from posenc.cli.options.common import (
     WordChoice,
     as_json,
     base_option,
-    count_of,
     file_there,
     is_json,
     length_options,
@@ -42,7 +41,13 @@ CONFIG = "the JSON of a config, which begins with {"
 # --- explain --------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc explain config.json
+  posenc explain --plan smollm3
+"""
+)
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option(
     "--plan",
@@ -244,9 +249,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
             result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
             click.echo(json.dumps(result))
         else:
-            kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
-            about = f"{contract.model or 'a model without a name'}, {kinds}; {contract.settled}"
-            print_lines([f"{' and '.join(names)}: {about}"])
+            print_lines([f"{' and '.join(names)}: {contract}"])
     _warn(contract)
 
 
@@ -271,7 +274,15 @@ def _warn(contract: Contract) -> None:
 # --- diff -----------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc diff config.json other/config.json
+  posenc diff config.json rope.py:rotate
+  posenc diff "RoPE(64, pairing='half')" hf:llama/
+  posenc diff table.npy 'Sinusoidal(64)'
+"""
+)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @library_option
