@@ -248,7 +248,7 @@ class SceneRule(Value):
                 ):
                     expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
                     _need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
-                placed[order[-1]] = self._moved(rows, scale, shift) if piece.is_grid else rows
+                placed[order[-1]] = self._moved(rows, scale, shift) if piece.part.is_grid else rows
         placed.order = tuple(order)
         return placed
 
