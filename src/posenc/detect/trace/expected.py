@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc._core.errors import ArgumentError, PosencError, mismatch
+from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc.detect.contract.contract import Contract, Part
+from posenc.detect.contract.make import described
 from posenc.detect.explain import from_hf
 from posenc.detect.facts import Facts
 from posenc.detect.trace.result import Trace
@@ -46,6 +50,8 @@ class Expectations:
         source = self.parts[part]
         if isinstance(source, Expected):
             return source
+        if callable(source):
+            return source(number)
         if isinstance(source, list):
             return source[number] if number < len(source) else Expected(known=False)
         return _of_entries(source, number)
@@ -62,6 +68,13 @@ def expectations(expected: Any, model: Any) -> Expectations:
         except PosencError as error:
             note = f"what it is held against, because its config cannot be read: {error}"
             return Expectations("", {"": Expected(known=False)}, [note])
+    if isinstance(expected, (str, Path)):
+        # A config that leaves something open is read below, as far as it can be.
+        with contextlib.suppress(DataError):
+            expected = described(expected, "trace: expected")
+    if isinstance(expected, Contract):
+        own = functools.partial(_of_parts, expected.parts)
+        return Expectations("the contract", {"": own})
     if isinstance(expected, Trace):
         return Expectations("another trace", {"": [_of_traced(one) for one in expected.layers]})
     if isinstance(expected, Spec):
@@ -82,6 +95,18 @@ def _of_specs(specs: list[Spec]) -> Expected:
     rotary = next((s for s in specs if isinstance(s, RotarySpec)), None)
     bias = next((s for s in specs if isinstance(s, BiasSpec)), None)
     return Expected(rotary, bias)
+
+
+def _of_parts(parts: Sequence[Part], number: int) -> Expected:
+    """What the parts of a contract say of a layer."""
+    own = [part for part in parts if part.layers is None or number in part.layers]
+    made = _of_specs([part.spec for part in own if part.spec is not None])
+    window = next((part.window for part in own if part.window is not None), None)
+    return made._replace(
+        scale=next((part.scale for part in own if part.scale is not None), None), window=window,
+        windows_known=window is not None or any(part.whole for part in own),
+        tempered=any(part.temperature is not None for part in own),
+    )  # fmt: skip
 
 
 def _of_traced(layer: Any) -> Expected:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class Seen:
     key: TensorTurns | None
     value: TensorTurns | None
     output: TensorTurns | None
-    scores: Scores
+    scores: Scores | None  # None where nothing was seen of them
     width: int
     tokens: tuple[int, int]  # queries, keys
     sequences: int
@@ -103,13 +103,16 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
             kept = rotary is not None or expected.known is False
             findings += [_finding(seen.index, name, f) for f in _of_numbers(turned, name) if kept]  # type: ignore[arg-type]
     unseen += [f"layer {seen.index}, key: {text}" for text in _unread(seen)]
-    window, mask = window_of(seen.scores.visible)
-    findings += _of_scores(seen, expected, query, key, window)
     layer = TracedLayer(
         seen.index, seen.path, seen.call, query=query, key=key, value=value, output=output,
-        scale=seen.scores.scale, bias=_bias(seen.scores), window=window, mask=mask,
         heads=seen.heads,
     )  # fmt: skip
+    if seen.scores is not None:
+        window, mask = window_of(seen.scores.visible)
+        findings += _of_scores(seen, expected, query, key, window)
+        layer = replace(
+            layer, scale=seen.scores.scale, bias=_bias(seen.scores), window=window, mask=mask
+        )
     return Told(layer, findings, unseen, remarks)
 
 
@@ -145,7 +148,7 @@ def _of_keys(seen: Seen, question: Question, places: Places) -> Question:
 
 def _unread(seen: Seen) -> Iterator[str]:
     """Keys that some query sees, and that come from no product of this run."""
-    if seen.key is None or not seen.key.read.any():
+    if seen.key is None or seen.scores is None or not seen.key.read.any():
         return
     visible = seen.scores.visible.any(axis=(1, 2))
     if visible.shape[-1] != seen.key.read.shape[-1]:
@@ -233,6 +236,8 @@ def _of_scores(
     seen: Seen, expected: Expected, query: TracedTensor, key: TracedTensor, window: int | None
 ) -> Iterator[Finding]:
     scores = seen.scores
+    if scores is None:
+        return
     total = scores.scale
     for turned, traced in ((seen.query, query), (seen.key, key)):
         total *= 1.0 if turned is None or turned.sized else traced.factor
@@ -251,7 +256,9 @@ def _of_scores(
             seen.index, "scores", field="scale", expected=f"{usual:.6g}", found=f"{total:.6g}"
         )
     if not seen.cross:
-        yield from (_finding(seen.index, "scores", fault) for fault in _biased(seen, expected))
+        yield from (
+            _finding(seen.index, "scores", fault) for fault in _biased(seen, scores, expected)
+        )
     if expected.windows_known and not seen.cross:
         reach = seen.tokens[1]
         wanted = expected.window if expected.window and expected.window < reach else None
@@ -262,13 +269,13 @@ def _of_scores(
             )  # fmt: skip
 
 
-def _biased(seen: Seen, expected: Expected) -> list[Fault]:
+def _biased(seen: Seen, scores: Scores, expected: Expected) -> list[Fault]:
     """Faults of what is added to the scores."""
     if expected.bias is not None and len(expected.bias.axes) == 1:
         queries = np.arange(seen.past, seen.past + seen.tokens[0])
-        return of_bias(seen.scores, expected.bias, queries, np.arange(seen.tokens[1]))
+        return of_bias(scores, expected.bias, queries, np.arange(seen.tokens[1]))
     quiet = expected.bias is not None or expected.relative or not expected.known
-    if quiet or not by_distance(seen.scores):
+    if quiet or not by_distance(scores):
         return []
     return [Fault("bias", "none", "numbers that depend on the distance of query and key")]
 

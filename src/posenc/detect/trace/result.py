@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import bad_data
+from posenc._core.errors import bad_data, refuse_data
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec, to_json
+from posenc.detect.contract.checks import records
 from posenc.detect.contract.comparison.fields import words
+from posenc.detect.contract.contract import Contract, Part
 
 TensorName = Literal["query", "key", "value", "output", "scores", "mask"]
 SHOWN = 6  # numbers of heads, pairs or tokens that a sentence lists
@@ -240,6 +243,57 @@ class Trace(Displayed):
             "unseen": list(self.unseen),
             "remarks": list(self.remarks),
         }
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        existing: Literal["refuse", "replace"] = "refuse",
+    ) -> tuple[str, ...]:
+        """Write what ran as a contract, which a trace of another program is held against.
+
+        Parameters
+        ----------
+        path : path
+            Where to: `.json` or `.safetensors`.
+        existing : {"refuse", "replace"}
+            What happens to a file that exists.
+
+        Returns
+        -------
+        tuple of str
+            The names of the files.
+
+        Raises
+        ------
+        DataError
+            If queries and keys of a layer turn otherwise, or as no spec says.
+        FileExistsError
+            If a file exists that is not to be replaced.
+        """
+        kinds: dict[tuple[Any, ...], list[int]] = {}
+        for layer in self.layers:
+            refuse_data(
+                layer.query.spec != layer.key.spec or any(
+                    t.spec is None and (t.pairs or t.why not in ("", "not turned"))
+                    for t in (layer.query, layer.key)
+                ),
+                f"layer {layer.index}", "queries and keys that turn alike, as a spec says",
+                f"{layer.query} and {layer.key}",
+            )  # fmt: skip
+            kind = (layer.query.spec, layer.window, bool(layer.mask), layer.scale, bool(layer.bias))
+            kinds.setdefault(kind, []).append(layer.index)
+        parts = tuple(
+            Part(
+                f"attention#{number}" if len(kinds) > 1 else "attention",
+                kind="none" if spec is None else spec.kind, spec=spec, layers=tuple(own),
+                window=window, whole=seen and window is None, scale=scale or None,
+                left_out=("the bias on its scores, which is no spec",) * biased,
+            )
+            for number, ((spec, window, seen, scale, biased), own) in enumerate(kinds.items())
+        )  # fmt: skip
+        about = "a run of it, as it was traced"
+        return Contract("", *records(parts), settled=about).save(path, existing=existing)
 
     def __str__(self) -> str:
         count = f"{len(self.layers)} attentions ran"
