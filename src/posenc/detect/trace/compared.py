@@ -213,8 +213,9 @@ def _angles(group: HeadTurns, values: np.ndarray, question: Question) -> Reading
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
+    shift = placed is not None and len(np.unique((placed - question.places)[wrong])) == 1
     twice = placed is not None and (placed == 2 * question.places)[wrong].all()
-    if placed is not None and (some or (twice and not getattr(spec, "scalings", ()))):
+    if placed is not None and (some or shift or (twice and not getattr(spec, "scalings", ()))):
         return Reading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):

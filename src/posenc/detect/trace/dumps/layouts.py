@@ -62,7 +62,7 @@ def _chosen(dump: Dump, both: list[list[np.ndarray]], tokens: set[int]) -> Dump:
     ]
     before, after = min(pairs, key=lambda pair: _unlike(*pair)) if len(pairs) > 1 else pairs[0]
     own = None if dump.positions is None else np.squeeze(dump.positions)
-    places = of_queries(places_of({}, own, len(before)), *before.shape[:2], past=0, axes=1)
+    places = of_queries(places_of({}, own, len(before)), len(before), before.shape[1], 0, 1)
     return dump._replace(before=before, after=after, positions=places)
 
 
