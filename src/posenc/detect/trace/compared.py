@@ -90,7 +90,8 @@ def _read(group: HeadTurns, question: Question) -> Reading:
     spec = question.spec
     if group.why:
         fault = Fault("pairing", "a rotation of pairs", group.why)
-        return Reading(group, faults=(fault,) * (spec is not None), why=group.why)
+        seen = spec is not None and not group.why.startswith("not compared")
+        return Reading(group, faults=(fault,) * seen, why=group.why)
     if not group.pairs:
         fault = Fault("kind", type(spec).__name__, UNTURNED)
         moves = spec is not None and bool(_moving(spec, question).any())

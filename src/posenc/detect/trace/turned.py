@@ -140,7 +140,9 @@ def _groups(made: LinearMap, tokens: int) -> list[HeadTurns]:
     heads, _, width = made.rows.shape
     read = made.read.reshape(heads, -1, tokens)
     if made.inputs.shape[-1] != width or made.dense:
-        each = f"each token reads {made.inputs.shape[-1]} numbers for {width} channels"
+        each = (
+            f"not compared: each token reads {made.inputs.shape[-1]} numbers for {width} channels"
+        )
         why = "its channels are mixed by more than pairs" if made.dense else each
         return [_unknown(range(heads), read, why)]
     groups: list[list[int]] = []
