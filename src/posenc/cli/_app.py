@@ -85,7 +85,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cite": ("posenc.cli.commands.listing:cite", "Print the BibTeX of an encoding."),
     "doctor": (
         "posenc.cli.commands.doctor",
-        "Find where a port differs from its model, or report what is installed.",
+        "Find where a port and its model differ, or report what is installed.",
     ),
 }
 

@@ -340,7 +340,7 @@ def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
     config = {"model_type": "gemma4_text", "head_dim": 64, "num_hidden_layers": 12}
     plan = posenc.from_hf({**config, "sliding_window_pattern": 2})
     assert plan["full_attention"].indices == (5, 11)
-    assert any("sliding_window_pattern=2 is not what makes layer_types" in w for w in plan.warnings)
+    assert any("sliding_window_pattern=2 does not make layer_types" in w for w in plan.warnings)
 
 
 @pytest.mark.parametrize("wrong", ["hiden_size", "rope_thetta"])
