@@ -221,7 +221,7 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("stretch", "--rules", "yarm"), "Did you mean 'yarn'"),
         (("offset", "--positions", "0:4"), "--offsets"),
         (("sum", "", "--dim", "8"), "tokens"),
-        (("counter", "--length", "10000"), "at most 4096"),
+        (("counter", "--length", "10000"), "at most 4,096"),
         (("table", "--encoding", "RoPE", "--field", "dim=7"), "even width"),
     ],
 )

@@ -26,7 +26,7 @@ CALLS = {
     "infer_spec": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded "
     "arrays.",
     "check": "posenc.check(f, spec=…) tries code, posenc.identify(array) looks at numbers.",
-    "extend": "posenc.extend(config, 131072, rule='yarn') is of a model; a learned table grows by "
+    "extend": "posenc.extend(config, 131072, rule='yarn') is for a model; a learned table grows by "
     "posenc.resize(spec, params, length, how='tile').",
     "golden": 'posenc.golden(source).save("golden.json") writes the file.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '

@@ -598,7 +598,7 @@ TEXTS: list[tuple[str, Callable[[str], str], str]] = [
     ("a list", lambda t: "[]", "expected a contract"),
     ("nothing", lambda t: "", "is not JSON"),
     ("deep", lambda t: "[" * 100_000, "nested deeper"),
-    ("many values", lambda t: "[" + "1," * 2**12 + "1]", "at most 4096 values"),
+    ("many values", lambda t: "[" + "1," * 2**12 + "1]", "at most 4,096 values"),
 ]
 
 

@@ -149,7 +149,7 @@ def test_what_counts_tokens_is_asked_at_their_places() -> None:
 
 
 def test_a_question_of_another_kind_is_refused() -> None:
-    with pytest.raises(CannotAsk, match="is a rotation, and was asked for a table"):
+    with pytest.raises(CannotAsk, match="is a rotation, and the question is for a table"):
         posenc.ask(shapes.bhsd_line).rows([1])
 
 

@@ -116,7 +116,7 @@ def npy_tensor(caller: str, file: IO[bytes], size: int, start: bytes | None = No
     refuse_data(
         length > LARGEST_NPY_HEADER or begin > size,
         caller,
-        f"a header of at most {limit} bytes",
+        f"a header of at most {limit:,} bytes",
         length,
     )
     descr, fortran, shape = _npy_fields(caller, exactly(file, length, caller), version)
@@ -235,8 +235,8 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     refuse_data(
         length > SAFETENSORS.largest,
         caller,
-        f"a header of at most {SAFETENSORS.largest} bytes",
-        f"one of {length} bytes",
+        f"a header of at most {SAFETENSORS.largest:,} bytes",
+        f"one of {length:,} bytes",
     )
     first = exactly(file, min(length, 20), caller)
     refuse_data(
@@ -248,7 +248,10 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise bad_data(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
     refuse_data(
-        len(header) > MOST_TENSORS, caller, f"at most {MOST_TENSORS} tensors in a file", len(header)
+        len(header) > MOST_TENSORS,
+        caller,
+        f"at most {MOST_TENSORS:,} tensors in a file",
+        len(header),
     )
     at = data = 8 + length
     tensors = {
@@ -341,7 +344,7 @@ class Array(NamedTuple):
         refuse_data(
             end - begin > MOST_ENTRIES,
             f"{self.name[:80]}: entries at a time",
-            f"at most {MOST_ENTRIES}",
+            f"at most {MOST_ENTRIES:,}",
             end - begin,
         )
         return self.fetch(begin, end)

@@ -111,7 +111,7 @@ def _check_size(name: str, kind: FileKind | None, size: int) -> None:
 
 
 def _too_large(caller: str, kind: FileKind, size: object) -> DataError:
-    return DataError(mismatch(caller, f"{kind.name} of at most {kind.largest} bytes", size))
+    return DataError(mismatch(caller, f"{kind.name} of at most {kind.largest:,} bytes", size))
 
 
 def content(path: str | os.PathLike[str], kind: FileKind) -> bytes:
@@ -190,7 +190,7 @@ def check_count(
         outside = "".join(parts[quotes % 2 :: 2])  # of the texts between quotes
         marks, quotes = marks + sum(map(outside.count, ",:[{")), quotes + len(parts) - 1
         if max(marks, quotes // 2 - 1) > kind.most:
-            raise error(mismatch(caller, f"{kind.name} of at most {kind.most} values", "more"))
+            raise error(mismatch(caller, f"{kind.name} of at most {kind.most:,} values", "more"))
 
 
 def parse(
@@ -218,7 +218,7 @@ def parse(
             wide = re.search(rb"[\xf0-\xff]", text), re.search(rb"[\xc4-\xef]", text)
             size = len(text) * (4 if wide[0] else 2 if wide[1] else 1)
             if size > MOST_MEMORY:
-                raise error(mismatch(caller, f"a text of {MOST_MEMORY} bytes in memory", size))
+                raise error(mismatch(caller, f"a text of {MOST_MEMORY:,} bytes in memory", size))
             text = bytes(text).decode("utf-8-sig")
         plain = text
         check_count(plain, caller, kind, error=error)
@@ -326,12 +326,12 @@ def _plain_config(data: dict[str, Any], caller: str) -> dict[str, Any]:
     try:
         return {str(key): _plain(value, str(key), caller, 1) for key, value in data.items()}
     except RecursionError:
-        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels") from None
+        raise DataError(f"{caller}: nested deeper than {DEEPEST:,} levels") from None
 
 
 def _plain(value: Any, key: str, caller: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels")
+        raise DataError(f"{caller}: nested deeper than {DEEPEST:,} levels")
     if isinstance(value, Mapping):
         return {str(k): _plain(v, f"{key}.{k}", caller, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

@@ -251,7 +251,7 @@ def _encode_text(
     refuse_data(
         count * spec.width > MOST_OF_TEXT,
         "encode",
-        f"a text of at most {MOST_OF_TEXT} numbers",
+        f"a text of at most {MOST_OF_TEXT:,} numbers",
         f"{count} tokens of width {spec.width}",
         "Save its embeddings as .npy and encode that file.",
     )
@@ -347,7 +347,7 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
     refuse_data(
         output is None and json_ and len(places) * width > MOST_OF_TEXT,
         "table",
-        f"at most {MOST_OF_TEXT} numbers as JSON",
+        f"at most {MOST_OF_TEXT:,} numbers as JSON",
         f"{len(places)} rows of width {width}",
         "Write them to a file: -o OUT.",
     )

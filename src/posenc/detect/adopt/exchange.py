@@ -217,7 +217,7 @@ def release(model: Any) -> None:
         restore(owner)
     forget(model)
     if changed:
-        warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
+        warnings.warn(f"release: {changed}; the old modules follow the config before", stacklevel=2)
 
 
 def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:

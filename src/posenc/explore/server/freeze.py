@@ -91,7 +91,7 @@ def _stored(
     done: Callable[[int], object],
 ) -> list[dict[str, Any]]:
     if not 1 <= len(states) <= MOST_STATES:
-        raise bad_argument("freeze", f"1 to {MOST_STATES} states", len(states))
+        raise bad_argument("freeze", f"1 to {MOST_STATES:,} states", len(states))
     kept: list[_FrozenState] = []
     for state in states:
         one = _fitting(state, session, stops)
@@ -100,7 +100,7 @@ def _stored(
         done(1)
     stored = [one.written(kept) for one in kept]
     if sum(len(one["data"]) for one in stored) > MOST_BYTES:
-        raise bad_argument("freeze", f"at most {MOST_BYTES} bytes", "more")
+        raise bad_argument("freeze", f"at most {MOST_BYTES:,} bytes", "more")
     return stored
 
 

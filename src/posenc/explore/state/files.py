@@ -44,7 +44,7 @@ def load(
     entries = [entry for path in configs for entry in _of_config(Path(path))]
     entries += [entry for path in tables for entry in _of_tables(Path(path))]
     if len(entries) > MOST_ENTRIES:
-        raise bad_data("explore", f"at most {MOST_ENTRIES} encodings", len(entries))
+        raise bad_data("explore", f"at most {MOST_ENTRIES:,} encodings", len(entries))
     numbered: dict[str, CatalogueEntry] = {}
     for entry in entries:
         names = (entry.id, *(f"{entry.id}-{count}" for count in range(2, MOST_ENTRIES + 1)))
@@ -201,7 +201,7 @@ def _embeddings(path: Path) -> Embeddings:
         raise bad_data(caller, "one array of embeddings", ", ".join(name for name, _ in arrays[:5]))
     rows = arrays[0][1]
     if len(rows) > MOST_WORDS:
-        raise bad_data(caller, f"at most {MOST_WORDS} rows", len(rows))
+        raise bad_data(caller, f"at most {MOST_WORDS:,} rows", len(rows))
     return Embeddings(path.name, rows.astype(np.float64))
 
 
@@ -220,7 +220,7 @@ def _heads(path: Path) -> HeadsFile:
         if not (fits and len(q) <= MOST_HEADS and side.shape[2] <= WIDEST_HEAD):
             expected = (
                 "(heads, words, dim), at least two words, as many as q has, in heads that divide "
-                f"its own, at most {MOST_HEADS}, and at most {WIDEST_HEAD} wide"
+                f"its own, at most {MOST_HEADS:,}, and at most {WIDEST_HEAD:,} wide"
             )
             raise bad_data(f"{caller}: {name}", expected, f"shape {side.shape}")
         _check_numbers(side, f"{caller}: {name}")

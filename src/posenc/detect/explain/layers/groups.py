@@ -41,7 +41,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
     """The groups of layers, in the order of their first layer."""
     if layer_count(keys) > MOST_LAYERS:
         raise UnsettledError(
-            f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)"
+            f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS:,} at most)"
         )
     more = keys.first(key for key in MORE_LAYERS if key in keys.data)
     if more is not None and more[1] >= 1:

@@ -181,7 +181,7 @@ def _entry(
         return None
     if width > WIDEST:
         raise UnsettledError(
-            f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)"
+            f"a rotated width of {width:g} is more than any model has ({WIDEST:,} at most)"
         )
     sizes.append(Sizes(base, head, width))
     passed_over(own, rule, sizes[-1:], notes)
