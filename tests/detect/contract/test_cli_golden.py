@@ -71,7 +71,7 @@ def test_json_without_a_file_is_the_contract(config: Path) -> None:
         (["-"], "", 1, "standard input: expected the JSON"),
         (["-"], "model.json", 1, "standard input: expected the JSON"),
         (['{"type": "RoPE", "dim": 7, "pairing": "half"}'], None, 1, "even"),
-        (['{"model_type": "no such model"}'], None, 1, "leaves nothing open"),
+        (['{"model_type": "no such model"}'], None, 1, "leaves something open"),
     ],
 )
 def test_mistakes(arguments: list[str], text: str | None, code: int, words: str) -> None:

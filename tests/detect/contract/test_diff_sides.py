@@ -690,7 +690,7 @@ FOREIGN: dict[str, tuple[str, str]] = {
     "an adapter": ('{"peft_type": "LORA", "r": 8}', "keys peft_type, r, which is no config"),
     "nothing": ("", CUT),
     "half a config": ('{"model_type": "lla', CUT),
-    "an open config": ('{"model_type": "llama"}', "a config that leaves nothing open, got"),
+    "an open config": ('{"model_type": "llama"}', "the config leaves something open: "),
     "a misspelt spec": ('{"type": "RoPEE", "dim": 8}', "Did you mean 'RoPE'"),
     "no model": (
         '{"type": "YaRN", "factor": 2, "original_length": 8}',

@@ -288,7 +288,9 @@ def report(
     help="A folder for the model; its files are replaced.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="A hyper-parameter, as in `run`.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="A hyper-parameter, as in `run`."
+)
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

@@ -192,7 +192,8 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
         refuse_if(
-            stored is None or len(own) != 1, "its rows are learned, and their number is not told"
+            stored is None or len(own) != 1,
+            "its rows are learned, and the code does not say how many there are",
         )
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]

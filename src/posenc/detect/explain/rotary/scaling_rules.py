@@ -77,9 +77,7 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     for word, (where, value) in zip(words, named.items(), strict=True):
         if word not in TYPES:
             known = suggest(str(value), TYPES)
-            raise UnsettledError(
-                f"{where}={str(value)!r} is no rule of scaling that is known. {known}"
-            )
+            raise UnsettledError(f"{where}={str(value)!r} is no known rule of scaling. {known}")
     return TYPES[words[0]] if words else "default"
 
 
