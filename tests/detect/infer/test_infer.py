@@ -291,11 +291,11 @@ def test_real_coordinates() -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda x, p: x * 1.0, "equal tokens stay equal"),
+        (lambda x, p: x * 1.0, "equal tokens come out equal"),
         (lambda x, p: half_by_hand(x, p * p), "not a rotation linear in positions"),
         (lambda x, p: half_by_hand(x, np.log1p(p)), "not a rotation linear in positions"),
-        (lambda x, p: x[..., ::-1] * 1.0, "equal tokens stay equal"),
-        (lambda x, p: np.cumsum(x, axis=-1), "equal tokens stay equal"),
+        (lambda x, p: x[..., ::-1] * 1.0, "equal tokens come out equal"),
+        (lambda x, p: np.cumsum(x, axis=-1), "equal tokens come out equal"),
         (lambda x, p: x * np.nan, "no finite numbers"),
     ],
 )

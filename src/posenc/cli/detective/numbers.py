@@ -165,7 +165,13 @@ def _range(text: str) -> tuple[float, float]:
 # --- identify -------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc identify table.npy
+  posenc identify model.safetensors --json
+"""
+)
 @click.argument("file", metavar="FILE", type=InputFile())
 @click.option("--tensor", metavar="NAME", help="The one to look at, whatever it is called.")
 @click.option(

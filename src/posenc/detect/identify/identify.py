@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.arrays.array import concrete, dtype_name, is_array
-from posenc._core.calls import own_arguments, refuse
+from posenc._core.calls import checked_call, own_arguments, refuse
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_store
 from posenc._core.spec.example import USUAL
@@ -45,6 +45,7 @@ NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+@checked_call
 @own_arguments
 def identify(
     source: Any,
