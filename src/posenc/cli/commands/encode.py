@@ -203,7 +203,8 @@ def _report(
 ) -> None:
     left = [name for name in layout.tensors if name != picked.name]
     if target.format == "npy" and layout.format == "safetensors" and left:
-        click.echo(f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one", err=True)
+        words = f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one"
+        lines.print_lines([words], err=True)
     spec, origin = encoded.spec, encoded.learnt.origin
     shape = (*picked.shape[:-1], spec.width)
     if json_:
@@ -218,7 +219,8 @@ def _report(
     else:
         what = f"{layout.path.name} and {encoded.words()}"
         how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
-        click.echo(f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}")
+        text = f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}"
+        lines.print_lines([text])
 
 
 # --- a text ---------------------------------------------------------------------------------------
@@ -376,7 +378,7 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
             first = {"positions": places.tolist(), "table": rows(slice(0, len(places))).tolist()}
         lines.print_json({**first, **about})
     elif output is not None:
-        click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
+        lines.print_lines([f"{output}: {len(places)}x{width} {dtype}, {words}"])
     else:
         lines.print_lines([words])
         strips = show.AlignedRows(None, places, lines.width_of_screen())
