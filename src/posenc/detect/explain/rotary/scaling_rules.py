@@ -333,7 +333,7 @@ def _longrope(params: Keys, notes: Notes, lengths: Lengths, pairs: int) -> Asked
     if (factor := number_of(params, "factor", "scaling.factor", notes)) is None:
         factor = factor_by_lengths(original, lengths, notes)
     if factor is None:
-        notes.error(f"{params.where('factor')} is missing, and so is a length to find it from")
+        notes.error(f"{params.where('factor')} is missing, and no length says what it is")
     pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
     stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
     magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}
