@@ -203,7 +203,7 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("table", "-o", "x.xyz"), ".png or .svg or .pdf"),
         (("table", "--title", "A table", "--no-title"), "not both"),
         (("table", "--size", "84"), "a width with its unit"),
-        (("table", "--dpi", "-1"), "18 to 2400"),
+        (("table", "--dpi", "-1"), "18 to 2,400"),
         (("table", "--numbers", "x.txt"), ".npz or .csv"),
         (("table", "--spec", "{}", "--dim", "4"), "leave out --dim"),
         (("table", "--preset", "mae"), "the number of cells along each"),
