@@ -261,7 +261,8 @@ def _unbound(node: Any, keys: Container[str]) -> Any:
     if not isinstance(node, dict):
         return node
     plain = {name: _unbound(item, keys) for name, item in node.items()}
-    return {**plain, "key": ""} if plain.get("key") and plain["key"] not in keys else plain
+    key = plain.get("key")  # of the address; a picture with a legend has a list there
+    return {**plain, "key": ""} if isinstance(key, str) and key not in keys else plain
 
 
 def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:
