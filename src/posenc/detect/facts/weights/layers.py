@@ -69,7 +69,7 @@ def counted_blocks(header: Header) -> Contradiction | None:
     """The block count of a GGUF file against the numbers in the names of its tensors.
 
     A part of a file, an adapter, a file without its table of tokens, and one of nothing but blocks
-    that predict further tokens may lack blocks; so may any file such blocks, and those without heads.
+    that predict further tokens may lack blocks. Any may lack such blocks, and those without heads.
     """
     start, keys = header.keys.get("general.architecture"), Keys(header.keys)
     names = ("block_count", "nextn_predict_layers")
