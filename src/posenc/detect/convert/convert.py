@@ -31,6 +31,8 @@ from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
 from posenc.presets.families import projection_names
 
+MOST_LINES = 12  # of tensors that change, for people
+
 KEYS, GAINS = ("k", "one_k"), ("q_gain", "k_gain")
 
 
@@ -70,6 +72,23 @@ class Conversion(Displayed):
     files: Mapping[str, str] = field(default_factory=dict)
     probe: Probe | None = None
     evidence: PairingFinding | None = None
+
+    def __str__(self) -> str:
+        shown, pairing = list(self.tensors.items()), self.pairing or ("", "")
+        left_out = ", ".join(name for name, what in self.files.items() if what != "copied")
+        more = len(shown) - MOST_LINES
+        how = f"{pairing[0]} according to {self.source_of_pairing}"
+        why = "left out, as they may hold the weights as they were"
+        return "\n".join([
+            f"{self.source} -> {self.output or '(nothing is written)'}",
+            *([f"pairing {' -> '.join(pairing)}; {how}"] if self.pairing else []),
+            *(f"  {name}  {what}" for name, what in shown[:MOST_LINES]),
+            *([f"  … and {more} more (all of them with --json)"] if more > 0 else []),
+            f"{len(shown)} tensors change, {self.copied} are copied byte for byte",
+            *(f"config: {sentence}" for sentence in self.config),
+            *([f"{why}: {left_out}"] if left_out else []),
+            *self.checked(),
+        ])  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""

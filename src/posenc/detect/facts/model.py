@@ -10,7 +10,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from posenc._core.errors import DataError, PosencError
+from posenc._core.calls import checked_call
+from posenc._core.errors import DataError, PosencError, refuse_data
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Checkpoint, folder_of, load, read_header
 from posenc._core.reading import Note, Reading
@@ -271,6 +272,7 @@ class Facts(Displayed):
         )
 
 
+@checked_call
 def facts(
     source: Any,
     *,
@@ -318,6 +320,10 @@ def facts(
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     weights, origin, name = _placed(source, config)
+    if isinstance(origin, Path) and origin.is_dir() and origin != weights:
+        here = any((origin / file).is_file() for file in (inputs.CONFIG_FILE, inputs.ADAPTER))
+        expected, todo = f"{inputs.CONFIG_FILE} beside the weights", inputs.reader_of(name)
+        refuse_data(not here, "facts", expected, f"{name} alone", todo)
     if isinstance(origin, Path) and origin.suffix == ".gguf":
         plan = from_gguf(origin, pairing=pairing, base=base, on_error="report")
         data = header_config(origin)
@@ -332,8 +338,9 @@ def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
     if isinstance(source, str) and not source.strip():
         inputs.named(source, "facts")
     if hasattr(source, "named_parameters"):
-        own = getattr(source, "config", None) if config is None else config
-        return source, own, type(source).__name__
+        own = getattr(source, "config", None)
+        own = source if isinstance(own, Mapping) else own  # whose class says what it is
+        return source, own if config is None else config, type(source).__name__
     several = isinstance(source, (list, tuple)) and bool(source)
     one = inputs.named(source[0], "facts") if several else source
     if folder_of(one) is None:
