@@ -129,9 +129,9 @@ def test_axes_that_share_one_ladder() -> None:
 
 WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "no training": (FLUX, {"size": "9x9"}, "trained: expected the size that the model was trained"),
-    "one number": (FLUX, {"size": "12", "trained": "1x1"}, "size: expected WIDTHxHEIGHT.*'12'"),
-    "other numbers": (WAN, {"frames": 9, "trained": "3x4"}, "trained: expected a number of frames"),
-    "zero": (FLUX, {"size": "0x5", "trained": "1x1"}, "size: expected WIDTHxHEIGHT"),
+    "one number": (FLUX, {"size": "12", "trained": "1x1"}, "size: expected width x height.*'12'"),
+    "other numbers": (WAN, {"frames": 9, "trained": "3x4"}, "trained: expected frames"),
+    "zero": (FLUX, {"size": "0x5", "trained": "1x1"}, "size: expected width x height"),
     "no vae": (FLUX, {"size": "9x9", "trained": "8x8"}, "vae/config.json lies beside"),
     "a length": (FLUX, {"size": "9x9", "to": 9}, "size= and frames= alone"),
     "text": (

@@ -137,7 +137,7 @@ def _numbers(value: Any, name: str, count: int) -> list[int]:
         return []
     texts = re.split("[x×]", value) if isinstance(value, str) else [*np.atleast_1d(value)]
     if len(texts) != count or not all(re.fullmatch("[1-9][0-9]{0,8}", str(t)) for t in texts):
-        shape = {1: "a number of frames", 2: "WIDTHxHEIGHT", 3: "WIDTHxHEIGHTxFRAMES"}[count]
+        shape = {1: "frames", 2: "width x height", 3: "width x height x frames"}[count]
         raise bad_argument(f"extend: {name}", f"{shape}, as what is asked for", repr(value)[:80])
     return [int(text) for text in texts]
 
