@@ -37,8 +37,10 @@ def __getattr__(name: str) -> Any:
 
 
 _names.HANDED.update(
-    # What a notebook shows of a value, what a config says, and a verb that specs have as a method.
+    # What a notebook shows of a value and `print` says, what a config says, and a verb that specs
+    # have as a method.
     card=lambda value: importlib.import_module(f"{__name__}.plot.card").html(value),
+    told=lambda value: importlib.import_module(f"{__name__}.plot.card").lines_of(value),
     reading=lambda config: __getattr__("facts")(config).plan,
     verb=lambda path: operator.attrgetter(path)(sys.modules[__name__]),
 )

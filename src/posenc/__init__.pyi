@@ -74,6 +74,8 @@ from posenc.detect.locate.result import Fit as Fit
 from posenc.detect.locate.result import Location as Location
 from posenc.detect.subject import CannotAsk as CannotAsk
 from posenc.detect.subject.ask import ask as ask
+from posenc.detect.trace.dumps.folder import trace_folder as trace_folder
+from posenc.detect.trace.source import trace as trace
 from posenc.encodings.bias.adaptive_span import AdaptiveSpan as AdaptiveSpan
 from posenc.encodings.bias.alibi import ALiBi as ALiBi
 from posenc.encodings.bias.alibi_2d import ALiBi2D as ALiBi2D
@@ -337,6 +339,7 @@ def table(
     kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
 ) -> Any: ...
 
+encode = add
 infer = infer_spec
 pairing = detect_pairing
 
@@ -488,6 +491,8 @@ __all__ = [
     "table",
     "to_hf",
     "to_json",
+    "trace",
+    "trace_folder",
     "wavelengths",
 ]
 

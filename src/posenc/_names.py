@@ -132,6 +132,8 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
     "posenc.detect.subject": ("CannotAsk", "ask"),
+    "posenc.detect.trace.dumps.folder": ("trace_folder",),
+    "posenc.detect.trace.source": ("trace",),
     "posenc.functional": (
         "add",
         "apply_rotary",
@@ -174,7 +176,7 @@ INSIDE = {
 }
 
 # Functions under the names of their commands, too.
-ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
+ALIASES = {"encode": "add", "infer": "infer_spec", "pairing": "detect_pairing"}
 
 # Names that work as before and are not shown.
 OLDER = {"extend_context": "extend"}

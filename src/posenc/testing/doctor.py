@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, PosencError
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import folder_of
@@ -57,6 +58,7 @@ OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",
 
 
 @foreign("doctor", timed=False)
+@checked_call
 def doctor(
     model: Any,
     engine: Any = None,

@@ -290,7 +290,7 @@ def test_the_command() -> None:
     arguments = ["pairing", str(TRAINED), "--heads", "2", "--rotary", "64"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("half: the weights say so, as evidence: similarity z = ")
+    assert result.output.startswith("half: the weights say so (similarity z = ")
     assert "stated: nothing" in result.output
     result = CliRunner().invoke(app, [*arguments, "--json"])
     found = json.loads(result.output)

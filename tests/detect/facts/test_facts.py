@@ -117,7 +117,7 @@ def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
     if name == "heads":
         with pytest.raises(DataError) as caught:
             posenc.detect_pairing(folder)
-        assert str(caught.value) == f"detect_pairing: {sentence}"
+        assert str(caught.value) == f"pairing: {sentence}"
     if name == "pairing":
         with contextlib.suppress(DataError):  # two records that exclude each other
             answer = posenc.detect_pairing(folder)

@@ -45,7 +45,13 @@ NEEDED = ("numpy", "array_api_compat", "click")
 PATIENCE = 120  # seconds for an import
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc doctor
+  posenc doctor llama/ rope.py:rotate
+"""
+)
 @click.argument("model", metavar="[MODEL]", type=InputFile(), required=False)
 @click.argument("engine", metavar="[ENGINE]", required=False)
 @stored_option

@@ -26,7 +26,7 @@ from posenc.cli.output.lines import print_answer
 from posenc.cli.output.show import progress
 
 if TYPE_CHECKING:
-    from posenc.detect.convert import Conversion, PairingFinding, Projections
+    from posenc.detect.convert import Projections
 
 METHODS = (
     "cubic_antialias",
@@ -38,7 +38,6 @@ METHODS = (
     "tile",
     "sinusoidal",
 )
-MOST_LINES = 12
 
 # --- what the config of a checkpoint does not say about its heads ---------------------------------
 
@@ -125,22 +124,7 @@ def pairing(*, checkpoint: str, config: str | None, json_: bool, **projections: 
 
     layout = _projections(**projections, unstated="half")
     finding = detect_pairing(checkpoint, layout=layout, config=config)
-    print_answer(json_, finding.to_dict, _finding_lines(finding))
-
-
-def _finding_lines(finding: PairingFinding) -> list[str]:
-    """The finding in words."""
-    from posenc.detect.convert import THRESHOLD
-
-    z = finding.weights
-    stated = f"{finding.stated}, by {finding.source}" if finding.stated else "nothing"
-    measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
-    return [
-        f"{finding.pairing}: {finding.why}",
-        f"  stated: {stated}",
-        f"  weights: {finding.claim}; {measured}, {z.groups} groups of heads",
-        f"  (z above 0 speaks for half, below 0 for interleaved; it counts from {THRESHOLD} on)",
-    ]
+    print_answer(json_, finding.to_dict, str(finding).splitlines())
 
 
 # --- convert --------------------------------------------------------------------------------------
@@ -252,7 +236,7 @@ def convert(
         refuse(not force and Path(output).exists(), f"{output} exists: --force replaces it.")
         with progress("writing ", _size(Path(source))) as done:
             conversion = convert(source, output, progress=done, **options)
-    print_answer(json_, conversion.to_dict, _conversion_lines(conversion, output))
+    print_answer(json_, conversion.to_dict, str(conversion).splitlines())
 
 
 def _size(path: Path) -> int:
@@ -299,21 +283,3 @@ def _spec(text: str, width: int, option: str) -> Any:
         f"{option}: {text[:80]!r} is no JSON, no preset and no file.",
     )
     return spec_of(text, option)
-
-
-def _conversion_lines(conversion: Conversion, output: str | None) -> list[str]:
-    """The conversion in words."""
-    shown, pairing = list(conversion.tensors.items()), conversion.pairing or ("", "")
-    left_out = ", ".join(name for name, what in conversion.files.items() if what != "copied")
-    more = len(shown) - MOST_LINES
-    how = f"{pairing[0]} according to {conversion.source_of_pairing}"
-    return [
-        f"{conversion.source} -> {output or '(nothing is written)'}",
-        *([f"pairing {' -> '.join(pairing)}; {how}"] if conversion.pairing else []),
-        *(f"  {name}  {what}" for name, what in shown[:MOST_LINES]),
-        *([f"  … and {more} more (all of them with --json)"] if more > 0 else []),
-        f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte",
-        *(f"config: {sentence}" for sentence in conversion.config),
-        *([f"left out, as they may hold the weights as they were: {left_out}"] if left_out else []),
-        *conversion.checked(),
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from posenc.cli.options.common import (
     WordChoice,
     as_json,
     base_option,
-    count_of,
     file_there,
     is_json,
     length_options,
@@ -43,7 +41,13 @@ CONFIG = "the JSON of a config, which begins with {"
 # --- explain --------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc explain config.json
+  posenc explain --plan smollm3
+"""
+)
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option(
     "--plan",
@@ -91,7 +95,7 @@ def explain(
     from posenc.detect.facts import explain
 
     plan = explain(source, **stated, on_error="report")
-    print_answer(json_, functools.partial(describe, plan), lines(plan))
+    print_answer(json_, lambda: {**plan.to_dict(), "described": describe(plan)}, lines(plan))
     if plan.errors or any(is_open(note) for note in plan.notes):
         raise click.exceptions.Exit(1)
 
@@ -245,9 +249,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
             result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
             click.echo(json.dumps(result))
         else:
-            kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
-            about = f"{contract.model or 'a model without a name'}, {kinds}; {contract.settled}"
-            print_lines([f"{' and '.join(names)}: {about}"])
+            print_lines([f"{' and '.join(names)}: {contract}"])
     _warn(contract)
 
 
@@ -272,7 +274,15 @@ def _warn(contract: Contract) -> None:
 # --- diff -----------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc diff config.json other/config.json
+  posenc diff config.json rope.py:rotate
+  posenc diff "RoPE(64, pairing='half')" hf:llama/
+  posenc diff table.npy 'Sinusoidal(64)'
+"""
+)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @library_option

@@ -177,6 +177,7 @@ def adopt(
             CALLER,
             "cosines and sines, or rows, that a module of the model computes by its plan",
             f"none: {'; '.join(left) or 'no positions'}",
+            "" if hasattr(model, "base_model_prefix") else "Give the whole model: adopt(model).",
         ),
         DataError,
     )

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
@@ -64,6 +65,7 @@ PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 DEEPEST_PART = 8
 
 
+@checked_call
 def from_hf(
     config: Any,
     *,

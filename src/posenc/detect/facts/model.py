@@ -10,7 +10,8 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from posenc._core.errors import DataError, PosencError
+from posenc._core.calls import checked_call
+from posenc._core.errors import DataError, PosencError, refuse_data
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Checkpoint, folder_of, load, read_header
 from posenc._core.reading import Note, Reading
@@ -153,10 +154,9 @@ class Facts(Displayed):
             attentions = find(checkpoint, model, "facts")
             if checkpoint.whole:
                 embeds = any(map(arrays.WORDS.search, checkpoint.tensors))
-                one = counted(checkpoint, attentions, model, whole=embeds)
-                loaded = hasattr(self.weights, "named_parameters")
-                # Of a model in memory some layers may be on a disk, or taken out: none is missed.
-                return None if loaded and one and one.other.value <= one.one.value else one
+                # Of a model in memory some layers may be on a disk, or taken out.
+                whole = None if hasattr(self.weights, "named_parameters") else embeds
+                return counted(checkpoint, attentions, model, whole=whole)
         except MisfitError as error:
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
@@ -271,6 +271,7 @@ class Facts(Displayed):
         )
 
 
+@checked_call
 def facts(
     source: Any,
     *,
@@ -318,6 +319,10 @@ def facts(
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     weights, origin, name = _placed(source, config)
+    if isinstance(origin, Path) and origin.is_dir() and origin != weights:
+        here = any((origin / file).is_file() for file in (inputs.CONFIG_FILE, inputs.ADAPTER))
+        expected, todo = f"{inputs.CONFIG_FILE} beside the weights", inputs.reader_of(name)
+        refuse_data(not here, "facts", expected, f"{name} alone", todo)
     if isinstance(origin, Path) and origin.suffix == ".gguf":
         plan = from_gguf(origin, pairing=pairing, base=base, on_error="report")
         data = header_config(origin)

@@ -53,10 +53,12 @@ def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> np.ndarray:
     own = apart(module) if isinstance(module, torch.nn.Module) else module
     asked = [*inspect.signature(getattr(own, "forward", own)).parameters]
     with torch.no_grad():
-        if asked[0] in IDS:
+        if asked in ([one] for one in IDS):
             ids = torch.as_tensor(positions)
-            batch = asked[0] == "position_ids" or type(own).__name__.endswith("EmbedND")
-            return _pairs(own(ids[None] if batch and ids.ndim > 1 else ids), len(positions))
+            try:
+                return _pairs(own(ids), len(positions))
+            except (IndexError, ValueError):  # it takes a batch
+                return _pairs(own(ids[None]), len(positions))
         if asked[0] != "hidden_states" or {"num_frames", "attention_mask"} & {*asked}:
             raise CannotAsk(f"{type(own).__name__} takes {', '.join(asked)}, and no positions")
         sizes = [int(size) + 1 for size in positions.max(0)]

@@ -324,6 +324,14 @@ def rows(path: str, tensor: Any) -> Buffer:
     return Buffer(path, "", tensor.shape[-1], code, "table", path)
 
 
+def of_rows(name: str, array: Any) -> Comparand:
+    """An array without a name, taken for a table whose row p is that of position p."""
+    expected, received = "an array (rows, dim), whose row p is that of position p", str(array.shape)
+    refuse_if(array.ndim != 2, mismatch(f"diff: {name}", expected, received), DataError)
+    remark = f"{name}: an array without a name; its row p is taken for position p"
+    return of_buffers(name, [rows(name, array)])._replace(remarks=(remark,))
+
+
 def tables(path: str, tensor: Any) -> list[Buffer]:
     """A table: its rows and, where these are sines beside cosines, what pairs turn by."""
     if tensor.shape[-1] % 2 or getattr(tensor, "is_meta", False):

@@ -64,6 +64,16 @@ class PairingFinding(Displayed):
     losses: dict[str, float]
     why: str
 
+    def __str__(self) -> str:
+        z, stated = self.weights, f"{self.stated}, by {self.source}" if self.stated else "nothing"
+        measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
+        return (
+            f"{self.pairing}: {self.why}\n"
+            f"  stated: {stated}\n"
+            f"  weights: {self.claim}; {measured}, {z.groups} groups of heads\n"
+            f"  (z above 0 speaks for half, below 0 for interleaved; it counts from {THRESHOLD} on)"
+        )
+
     @property
     def contradiction(self) -> Contradiction | None:
         """What is stated against what the weights say, where these exclude each other."""
