@@ -149,12 +149,11 @@ def _makers(baseline: Baseline, length: int, more: Rules | None) -> list[_Maker]
         return spec.replace(base=enlarged(spec, factor))
 
     def scaled(name: str, factor: float) -> Any:
-        return spec.replace(scaling=(*spec.scalings, RULES[name].make(factor, trained)))
+        return spec.replace(scaling=(*spec.scalings, rules[name].make(factor, trained)))
 
-    makes = {name: functools.partial(scaled, name) for name in (*OFFERED[1:], *more)} | {
-        "ntk": with_base
-    }
-    rows = [_Maker(name, RULES[name].label, grown, make) for name, make in makes.items()]
+    rules = {name: RULES[name] for name in OFFERED[1:]} | dict(more or {})
+    makes = {name: functools.partial(scaled, name) for name in rules} | {"ntk": with_base}
+    rows = [_Maker(name, rules[name].label, grown, make) for name, make in makes.items()]
     return [unchanged, *rows, _Maker("base", "larger base + training", grown, with_base)]
 
 
