@@ -69,16 +69,17 @@ class AdoptedAxes(AdoptedRotary):
             return rows.view_as(answer).to(answer.dtype)
         if not isinstance(answer, (tuple, list)):
             return answer
+        kind: Any = type(answer)
         real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
         shapes = {tuple(part.shape) for part in real}
         widths = {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
         if len(real) != 2 or len(answer) != 2 or len(shapes) != 1 or widths:
-            return type(answer)([self._exact(part) for part in answer])
+            return kind([self._exact(part) for part in answer])
         columns = self._pair_of if real[0].shape[-1] == dim else [*range(pairs)]
         first = [columns.index(j) for j in range(pairs)]
         cos, sin = (part[..., first].double() for part in real)
         z = self._turned(torch.complex(cos, sin), real[0].dtype)
-        return type(answer)([part[..., columns].to(real[0].dtype) for part in (z.real, z.imag)])
+        return kind([part[..., columns].to(real[0].dtype) for part in (z.real, z.imag)])
 
     def _turned(self, old: Tensor, dtype: torch.dtype) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""

@@ -292,7 +292,12 @@ def extend(
 
         if (to, factor) != (None, None):
             raise bad_argument("extend", "size= and frames= alone", "to= or factor= beside")
-        grown = {"size": size, "frames": frames, "trained": trained, "tokens": tokens}
+        grown: dict[str, Any] = {
+            "size": size,
+            "frames": frames,
+            "trained": trained,
+            "tokens": tokens,
+        }
         return extend_axes(facts(source), **grown, rule=rule)
     wanted, last = counted(to), counted(trained)
     check_numbers(wanted, factor, last)
