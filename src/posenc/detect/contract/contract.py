@@ -235,6 +235,11 @@ class Contract(Displayed):
             raise bad_argument("Contract", "the name of a part", repr(name), todo)
         return parts[name]
 
+    def __str__(self) -> str:
+        kinds = f"{len(self.parts)} kind{'' if len(self.parts) == 1 else 's'} of layer"
+        about = f"{kinds}, {len(self.checks)} records; {self.settled}"
+        return f"{self.model or 'a model without a name'}: {about}"
+
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
         """The checks of a part, of one sort and state where these are given."""
         return tuple(

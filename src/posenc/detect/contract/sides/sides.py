@@ -20,7 +20,13 @@ from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
 from posenc.detect.contract.sides.diffusers import of_transformer
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import Comparand, Implementation, Library, methods_of
+from posenc.detect.contract.sides.side import (
+    Comparand,
+    Implementation,
+    Library,
+    methods_of,
+    of_rows,
+)
 from posenc.detect.subject import Subject
 
 ENGINE, FOLDER = "engine:", "hf:"
@@ -34,6 +40,8 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     if isinstance(source, (str, Path)):
         text = str(source)
         return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
+    if hasattr(source, "shape") and hasattr(source, "ndim"):
+        return of_rows(name or type(source).__name__, source)
     buffers = isinstance(source, Mapping) and any(hasattr(v, "shape") for v in source.values())
     answers = buffers or isinstance(source, Subject) or bool(methods_of(source))
     loaded = not isinstance(source, type) and callable(getattr(source, "named_buffers", None))

@@ -277,13 +277,13 @@ def note_flat(keys: Keys, made: ClassParts, flat: str, notes: Notes) -> None:
     """What to say of a text whose keys are those of the whole."""
     if made.flat == flat:
         notes.remark(
-            "keys of the text stand in the config of the whole, where its class reads them"
+            "keys of the text model stand at the top of the config, where its class reads them"
         )
     else:
         notes.warning(
-            "keys of the text stand in the config of the whole, while the class in "
-            f"transformers {made.version} reads {keys.where(flat)} alone: they are read as "
-            f"those of type {made.types[flat]!r}"
+            "keys of the text model stand at the top of the config, where the class in "
+            f"transformers {made.version} does not look, as it reads {keys.where(flat)}: they are "
+            f"taken for those of type {made.types[flat]!r}"
         )
 
 
