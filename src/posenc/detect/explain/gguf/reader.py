@@ -273,8 +273,7 @@ def _kinds_of(
             return {LayerKind(): None}
         notes.warning(
             f"{keys.where('block_count')} is missing: read in part, because the types of layers "
-            "are "
-            "known, and which layer has which is not"
+            "are known, and which layer has which is not"
         )
     number = 64 if count is None else count - drafts  # enough for every type to be there
     windows: list[bool | None] = [None] * number
@@ -302,9 +301,8 @@ def _has_windows(keys: Keys, rule: GgufRotaryRule, notes: Notes) -> bool:
         if "rotary" not in rule and (size or own in keys):
             notes.warning(
                 f"{keys.where(own if own in keys else WINDOW)}: read in part, because some layers "
-                "see a "
-                "window, and what they turn by is not known of this architecture; the plan has one "
-                "entry for all"
+                "see a window, and what they turn by is not known of this architecture; the plan "
+                "has one entry for all"
             )
         elif own in keys:
             notes.warning(unread)
@@ -397,7 +395,6 @@ def _indexers(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> lis
     if flags is None and (keys.integer("context_length") or 0) >= 2**20:
         notes.warning(
             f"{keys.where(rule['indexer']['flags'])} is missing: read in part, because some layers "
-            "may "
-            "share the choice of the layer before; the plan gives each an indexer"
+            "may share the choice of the layer before; the plan gives each an indexer"
         )
     return [True] * count if flags is None else list(flags)

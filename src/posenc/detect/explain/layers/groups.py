@@ -132,8 +132,7 @@ def _group(
         if kind in LIMITED and asked != "default":
             notes.warning(
                 f"{params.path}: read in part, because layers differ, and whether the scaling "
-                "reaches "
-                f"those of type {kind!r} is not known of this family; the plan scales them"
+                f"reaches those of type {kind!r} is not known of this family; the plan scales them"
             )
         return Layers(kind, None, Keys(params.data, params.path))
     form = "flat" if params.data else ""

@@ -189,8 +189,7 @@ def _entry(
     if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
         notes.warning(
             f"read in part, because {kind!r} counts with the rotated width, which is {width} in "
-            "the code "
-            f"and {dim} in the plan"
+            f"the code and {dim} in the plan"
         )
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = temperature_of(keys, own, rule, "with_rope", notes)
