@@ -123,7 +123,7 @@ ALIASES = {
     "tables": "--tensor",
     "odd": "--odd",
 }
-FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer|pairing"
+FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer"
 # What only a program can do.
 ALTERNATIVE = re.compile(r",? or fix it: `?spec\.at\(length\)`?")
 PATTERNS = re.compile(r"names=\{[^}]*\}(?: or \{[^}]*\})*")
@@ -269,7 +269,8 @@ def in_flags(message: str, command: click.Command) -> str:
         flag, value = flags.get(match[1]), match[3] or match[4]
         return " ".join(filter(None, (flag, value))) if flag else match[0]
 
-    message = re.sub(rf"(^|: )(?:{FUNCTIONS}): ", r"\1", message)
+    # `pairing` is a field too, further on.
+    message = re.sub(rf"(^|: )(?:{FUNCTIONS}): |^pairing: ", r"\1", message)
     message = re.sub(r"`?(?:layout=)?Projections\(([\w=, ]*)\)`?", fields, message)
     message = PATTERNS.sub(patterns, message)
     message = re.sub(r"`(\w+)`", lambda m: flags.get(m[1], m[0]), message)
