@@ -35,6 +35,8 @@ from posenc._core.numeric.ladder import Ladder as Ladder
 from posenc._core.numeric.matrix import FrequencyMatrix as FrequencyMatrix
 from posenc._core.numeric.matrix import Gaussian as Gaussian
 from posenc._core.positions.builder import Positions as Positions
+from posenc._core.positions.scene import ScenePart as ScenePart
+from posenc._core.positions.scene import SceneRule as SceneRule
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note
 from posenc._core.reading import Reading as Reading
@@ -334,6 +336,7 @@ def table(
     kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
 ) -> Any: ...
 
+encode = add
 infer = infer_spec
 pairing = detect_pairing
 
@@ -420,6 +423,8 @@ __all__ = [
     "RotaryMagnitude",
     "STRING",
     "Sandwich",
+    "ScenePart",
+    "SceneRule",
     "Shaw",
     "Sinusoidal",
     "SoftPosition",

@@ -85,6 +85,8 @@ VALUES: dict[str, str] = {
     "Note": "posenc._core.reading",
     "Plan": "posenc._core.spec.plan",
     "Positions": "posenc._core.positions.builder",
+    "SceneRule": "posenc._core.positions.scene",
+    "ScenePart": "posenc._core.positions.scene",
     "Source": "posenc._core.reading",
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",
@@ -169,7 +171,7 @@ INSIDE = {
 }
 
 # Functions under the names of their commands, too.
-ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
+ALIASES = {"encode": "add", "infer": "infer_spec", "pairing": "detect_pairing"}
 
 # Names that work as before and are not shown.
 OLDER = {"extend_context": "extend"}

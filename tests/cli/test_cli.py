@@ -572,7 +572,10 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--positions", f"{1 - 2**63}:{2**63 - 1}"], "more than"),
         (["encode", "a", "--positions", "9" * 5000], "beyond 2**63"),
         (["encode", "a", "--offset", "9223372036854775808"], "beyond 2**63"),
-        (["encode", "a", "--seed", "1", "--embeddings", "notes.txt"], "--seed is for random"),
+        (
+            ["encode", "a", "--seed", "1", "--embeddings", "notes.txt"],
+            "--seed draws random vectors",
+        ),
         (["encode", "a", "--tensor", "x"], "--tensor"),
         (["encode", "a", "--embeddings", "absent.npy"], "'absent.npy' is not there"),
         (["encode", "a", "--tokenizer", "absent.json"], "is not there"),

@@ -80,7 +80,7 @@ def test_frequencies_tell_no_pairing(tmp_path: Path) -> None:
     """A buffer of another base changes the base alone, of a model that pairs neighbours too."""
     weights = {**TURNED, **folders.buffers(folders.ladder(1e6))}
     (fault,) = posenc.doctor(folder_of(tmp_path / "m", weights, folders.config_of("helium"))).faults
-    assert ": base 1000000, and not 10000, by config key rope_theta; or take" in fault.change
+    assert ": base 1000000 in place of 10000, by config key rope_theta; or take" in fault.change
 
 
 def test_weights_that_tell_nothing_are_not_compared(tmp_path: Path) -> None:

@@ -446,7 +446,7 @@ def test_wrong_arguments() -> None:
     with pytest.raises(posenc.ArgumentError, match="a path, an array"):
         posenc.identify(3)
     with pytest.raises(posenc.ArgumentError, match=r"Did you mean 'inv_freq'"):
-        posenc.identify({"inv_freq": np.ones(4)}, name="inv_frq")
+        posenc.identify({"inv_freq": np.ones(4)}, tensor="inv_frq")
     with pytest.raises(posenc.DTypeError, match="real numbers"):
         posenc.identify(np.ones((4, 4), dtype=complex))
     assert only(np.ones((4, 4), dtype=np.int64)).verdict == "unread"

@@ -223,7 +223,7 @@ def test_gemma_3_as_it_is_published() -> None:
     assert local.spec == posenc.RoPE(256, pairing="half", base=1e4)
     assert {s.origin for s in full.sources if s.field in ("base", "dim")} == {"class"}
     assert "transformers 5.23" in next(s.where for s in full.sources if s.field == "base")
-    assert "its class has it: base, dim" in describe(plan)["sure"]
+    assert "leaves out base, dim: the class's defaults" in describe(plan)["sure"]
 
 
 def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> None:
@@ -500,7 +500,7 @@ def test_what_no_entry_says_makes_a_plan_partly(case: str) -> None:
     config, words = PARTLY[case]
     plan = posenc.from_hf(config, on_error="report")
     assert any(words in text for text in plan.warnings), plan.warnings
-    assert describe(plan)["sure"].startswith(("partly", "not settled"))
+    assert describe(plan)["sure"].startswith(("read in part", "not settled"))
     assert plan.layers
 
 

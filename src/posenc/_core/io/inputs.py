@@ -26,6 +26,8 @@ from posenc._names import HANDED, SPECS
 PIECE = 2**20
 DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
+PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
+CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE)  # of which a folder holds one
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
@@ -270,6 +272,9 @@ def load(config: Any, caller: str) -> dict[str, Any]:
         return _config_of(config.lstrip(BLANK), caller, "the text")
     if isinstance(config, (str, Path)):
         return _read_config(named(config, caller), caller)
+    own = getattr(config, "config", None)
+    if isinstance(own, Mapping) and hasattr(config, "named_parameters"):  # a model of diffusers
+        return load({**own, "_class_name": type(config).__name__}, caller)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
         return load(to_dict(), caller)
@@ -292,10 +297,12 @@ def folder_of(config: Any) -> Path | None:
 def _read_config(path: Path, caller: str) -> dict[str, Any]:
     if path.is_dir():
         inside = next(
-            (file for file in [path / CONFIG_FILE, path / ADAPTER] if file.is_file()), None
+            (path / name for name in CONFIGS if (path / name).is_file()),
+            None,
         )
         if inside is None:
-            raise bad_data(caller, f"a folder that holds {CONFIG_FILE}", repr(str(path)))
+            expected = f"a folder that holds {CONFIG_FILE} or {PIPELINE}"
+            raise bad_data(caller, expected, repr(str(path)))
         path = inside
     refuse_data(
         not path.exists(),
@@ -306,7 +313,14 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
     )
     if path.suffix in (".py", ".csv", ".npy"):
         raise bad_data(caller, "the config of a model", str(path), reader_of(path))
-    return _config_of(text_of(path, CONFIG), caller, path.name)
+    data = _config_of(text_of(path, CONFIG), caller, path.name)
+    return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
+
+
+def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, Any]:
+    """The configs of the parts that a pipeline names, each in a folder of its name."""
+    files = ((part.name, part / CONFIG_FILE) for part in folder.iterdir() if part.name in data)
+    return {name: _read_config(file, caller) for name, file in files if file.is_file()}
 
 
 def hub_advice(name: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,7 +95,7 @@ def explain(
     from posenc.detect.facts import explain
 
     plan = explain(source, **stated, on_error="report")
-    print_answer(json_, functools.partial(describe, plan), lines(plan))
+    print_answer(json_, lambda: {**plan.to_dict(), "described": describe(plan)}, lines(plan))
     if plan.errors or any(is_open(note) for note in plan.notes):
         raise click.exceptions.Exit(1)
 

@@ -202,7 +202,7 @@ def identify(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
             advance(percent - shown[0])
             shown[0] = percent
 
-        identification = identify(Path(file), name=tensor, progress=report)
+        identification = identify(Path(file), tensor=tensor, progress=report)
     if as_spec:
         for spec in (finding.spec for finding in identification.claims if finding.spec is not None):
             click.echo(to_json(spec))

@@ -128,7 +128,9 @@ FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer|pairing"
 ALTERNATIVE = re.compile(r",? or fix it: `?spec\.at\(length\)`?")
 PATTERNS = re.compile(r"names=\{[^}]*\}(?: or \{[^}]*\})*")
 VALUE = r"(?:(['\"])([\w.]+)\1|([\d.]+\b))?"
-ARGUMENT = re.compile(rf"`?(?<![\w.(\[{{-])(\w+)={VALUE}`?(?=[\s,;:.)]|$)")
+# A spec is shown as Python writes it.
+SPEC = r"\b[A-Z]\w*\((?:[^()]|\([^()]*\))*\)"
+ARGUMENT = re.compile(rf"{SPEC}|`?(?<![\w.(\[{{-])(\w+)={VALUE}`?(?=[\s,;:.)]|$)")
 
 
 def flags_of(command: click.Command) -> dict[str, str]:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import DataError, bad_argument, bad_data, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
@@ -227,13 +227,13 @@ def convert(
         source_of_pairing, left = model.source, _left(checkpoint, model)
         left += about.require(caller)
         finding = _examined(attentions, model, projections, every=target is not None)
-        if (before := finding.stated) == pairing:
-            raise bad_data(
-                "convert: pairing",
-                "a pairing other than that of the source",
-                f"{before}, which it is already",
-                "If that is wrong, say `layout=Projections(stored=)`.",
-            )
+        refuse_data(
+            (before := finding.stated) == pairing,
+            "convert: pairing",
+            "a pairing other than that of the source",
+            f"{before}, which it is already",
+            "If that is wrong, say `layout=Projections(stored=)`.",
+        )
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -314,8 +314,7 @@ def _examined(
 ) -> PairingFinding:
     """The pairing that is stated; `DataError` where the weights contradict what others state."""
     orders = sorted({attention.heads.channels.order for attention in attentions})
-    if len(orders) > 1:
-        raise bad_data("convert", "one pairing in all layers", ", ".join(orders))
+    refuse_data(len(orders) > 1, "convert", "one pairing in all layers", ", ".join(orders))
     finding = weighed(orders[0], model.source, "config", measured(attentions, every=every), {})
     if finding.contradiction is not None and layout.stored is None:
         raise DataError(f"convert: {finding.contradiction.text} Nothing was written.")

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.config.modelling_file import by_file, modelling_of
@@ -35,6 +35,7 @@ from posenc.detect.explain.config.unread_keys import (
     told_of,
 )
 from posenc.detect.explain.config.view import Keys, Notes, check_arguments, settled
+from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
 from posenc.detect.explain.layers.groups import with_windows
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
 from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
@@ -118,6 +119,13 @@ def from_hf(
     """
     check_arguments("from_hf", pairing, base, on_error)
     data = load(config, "from_hf")
+    if is_diffusers(data):
+        if pairing is not None or base is not None:
+            todo = "Its row says both; change the spec by `replace`."
+            raise bad_argument(
+                "from_hf", "no pairing and base for a config of diffusers", "one", todo
+            )
+        return settled(from_diffusers(data, folder_of(config)), "from_hf", on_error)
     given = Given(pairing, None if base is None else float(base))
     return settled(_Reader(given, folder_of(config)).plan(data), "from_hf", on_error)
 

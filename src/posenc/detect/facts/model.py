@@ -154,10 +154,9 @@ class Facts(Displayed):
             attentions = find(checkpoint, model, "facts")
             if checkpoint.whole:
                 embeds = any(map(arrays.WORDS.search, checkpoint.tensors))
-                one = counted(checkpoint, attentions, model, whole=embeds)
-                loaded = hasattr(self.weights, "named_parameters")
-                # Of a model in memory some layers may be on a disk, or taken out: none is missed.
-                return None if loaded and one and one.other.value <= one.one.value else one
+                # Of a model in memory some layers may be on a disk, or taken out.
+                whole = None if hasattr(self.weights, "named_parameters") else embeds
+                return counted(checkpoint, attentions, model, whole=whole)
         except MisfitError as error:
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
@@ -321,7 +320,7 @@ def facts(
         return Facts(source.model, plan=source)
     weights, origin, name = _placed(source, config)
     if isinstance(origin, Path) and origin.is_dir() and origin != weights:
-        here = any((origin / file).is_file() for file in (inputs.CONFIG_FILE, inputs.ADAPTER))
+        here = any((origin / file).is_file() for file in inputs.CONFIGS)
         expected, todo = f"{inputs.CONFIG_FILE} beside the weights", inputs.reader_of(name)
         refuse_data(not here, "facts", expected, f"{name} alone", todo)
     if isinstance(origin, Path) and origin.suffix == ".gguf":
@@ -338,8 +337,9 @@ def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
     if isinstance(source, str) and not source.strip():
         inputs.named(source, "facts")
     if hasattr(source, "named_parameters"):
-        own = getattr(source, "config", None) if config is None else config
-        return source, own, type(source).__name__
+        own = getattr(source, "config", None)
+        own = source if isinstance(own, Mapping) else own  # whose class says what it is
+        return source, own if config is None else config, type(source).__name__
     several = isinstance(source, (list, tuple)) and bool(source)
     one = inputs.named(source[0], "facts") if several else source
     if folder_of(one) is None:

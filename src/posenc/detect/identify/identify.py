@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.arrays.array import concrete, dtype_name, is_array
-from posenc._core.calls import checked_call
+from posenc._core.calls import checked_call, own_arguments, refuse
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_store
 from posenc._core.spec.example import USUAL
@@ -45,12 +45,14 @@ NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+@own_arguments
 @checked_call
 def identify(
     source: Any,
     *,
-    name: str | None = None,
+    tensor: str | None = None,
     progress: Callable[[int, int], object] | None = None,
+    **older: Any,
 ) -> Identification:
     """Say which convention tables, frequencies, slopes and biases follow.
 
@@ -65,7 +67,7 @@ def identify(
         A `.safetensors` file, its index or folder, a `.npy`, `.npz`, `.gguf`, or a zip of
         `torch.save`, whose pickle is read without running it; an array of any library; or several
         by name, such as a state dict.
-    name : str, optional
+    tensor : str, optional
         The array to look at, whatever it is called; all of them by default.
     progress : callable, optional
         Called with the number of arrays done and of all.
@@ -106,6 +108,8 @@ def identify(
     >>> finding.placement.words()
     'positions 0 to 127, a row each'
     """
+    name = older.pop("name", tensor)  # as it was called
+    refuse(identify, (source,), older)
     if isinstance(source, (str, os.PathLike)):
         with open_store(source) as store:
             return _identified(store, name, progress)

@@ -303,9 +303,7 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
         )
     text = NOTHING
     called = class_name if isinstance(class_name, str) and not model else model
-    if called == class_name and called:
-        text = f"this is a config of diffusers, of {class_name[:80]!r}, and that format is not read"
-    elif called and family(called) is None:
+    if called and family(called) is None:
         text += f", and {called[:80]!r} is no known family"
     if spoken := [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]:
         more = f", and {len(spoken) - MOST} more" if len(spoken) > MOST else ""

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import DataError, bad_argument, bad_data, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, suggest
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
 from posenc.detect.explain import (
@@ -204,8 +204,7 @@ class Model(NamedTuple):
 
 
 def _count(key: str, value: float) -> int:
-    if value != int(value) or value < 1:
-        raise bad_data(f"the config: {key}", "a positive integer", value)
+    refuse_data(value != int(value) or value < 1, f"the config: {key}", "a positive integer", value)
     return int(value)
 
 
