@@ -27,8 +27,8 @@ PIECE = 2**20
 DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
 PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
-CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE)  # of which a folder holds one
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
+CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE)  # of which a folder holds one
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 
