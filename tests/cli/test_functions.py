@@ -90,6 +90,10 @@ ANSWERS: dict[str, tuple[str, Any]] = {
         "locate --dim 16 --value 0.97 --at 2 --value 0.21 --at 3",
         lambda: posenc.locate(posenc.Sinusoidal(16), VALUES),
     ),
+    "trace": (
+        "trace dumps --expected config.json",
+        lambda: posenc.trace("dumps", expected="config.json"),
+    ),
     "pairing": ("pairing model", lambda: posenc.pairing("model")),
 }
 CODE = """
@@ -107,6 +111,10 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("spec.json").write_text(posenc.to_json(ROPE))
     Path("mine_of_the_functions.py").write_text(CODE)
     np.save("table.npy", posenc.table(posenc.Sinusoidal(16), 40))
+    Path("dumps").mkdir()
+    x = np.random.default_rng(0).standard_normal((1, 2, 12, 64)).astype("float32")
+    np.save("dumps/layer0.q.before.npy", x)
+    np.save("dumps/layer0.q.after.npy", posenc.rotate(posenc.RoPE(64, pairing="half"), x))
     Path("model").mkdir()
     Path("model/config.json").write_text(json.dumps(LLAMA))
     rows = np.random.default_rng(0).standard_normal((128, 128)).astype("float32")

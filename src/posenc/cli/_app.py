@@ -56,6 +56,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "posenc.cli.detective.models:diff",
         "Compare the positions of two models or implementations.",
     ),
+    "trace": (
+        "posenc.cli.detective.traces:trace",
+        "Say which layer of a model turns queries and keys otherwise.",
+    ),
     "explain": (
         "posenc.cli.detective.models:explain",
         "Explain the positions of a model from its config.",
@@ -102,12 +106,12 @@ Every command has --json. Exit codes:
 \b
   0      done
   1      the data or the machine: a file that is not what it claims, a wrong
-         shape, NaN, a missing library, a full disk; in diff, check and doctor:
-         there is a difference, or a law fails
+         shape, NaN, a missing library, a full disk; in diff, trace, check and
+         doctor: there is a difference, or a law fails
   2      the command line: an unknown option or name, options that contradict
          each other or the data, a file that is not there, an output that exists
-  3      diff, check and doctor: nothing could be compared, for a reason of 1;
-         those and infer: the code that was named ended the process, or did not
+  3      diff, trace, check and doctor: nothing could be compared, for a reason
+         of 1; those and infer: the code that was named ended the process, or did not
          end in the seconds of --timeout
   128+n  ended by signal n; nothing partial is left
 
@@ -117,7 +121,7 @@ POSENC_DEBUG=1 shows the traceback of an error.
 # Entry points of this group are commands of other distributions.
 GROUP = "posenc.commands"
 # Commands that run code which the command line names: those with --timeout.
-RUNNING = ("check", "diff", "doctor", "infer")
+RUNNING = ("check", "diff", "doctor", "infer", "trace")
 # Errors of the operating system that the command line can mend.
 _USAGE_ERRNOS = (errno.ENOENT, errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENAMETOOLONG)
 
@@ -183,7 +187,9 @@ def _exit_code(
     group: App, args: Sequence[str], prog_name: str | None, extra: dict[str, Any]
 ) -> int:
     extra["standalone_mode"] = False
-    failed = 3 if _name(args) in ("diff", "check", "doctor") else 1  # whose 1 is a difference
+    failed = (
+        3 if _name(args) in ("diff", "trace", "check", "doctor") else 1
+    )  # whose 1 is a difference
     try:
         result = click.Group.main(group, args, prog_name, **extra)
     except click.exceptions.Exit as error:

@@ -169,7 +169,8 @@ def command_of(scene: Scene) -> str:
     if scene.shape.id not in ON_PAPER:
         return ""
     name, options = ON_PAPER[scene.shape.id](scene)
-    words = ["posenc", "plot", name, *([] if options.get("loss") else _encoding(scene.a))]
+    named = scene.shape.encoding and not options.get("loss")
+    words = ["posenc", "plot", name, *(_encoding(scene.a) if named else [])]
     for option in PICTURES[name].options:
         if option.argument in options:
             value = options[option.argument]

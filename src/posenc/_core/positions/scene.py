@@ -17,6 +17,7 @@ from posenc._core.errors import bad_argument, suggest
 from posenc._core.spec.spec import Value
 
 Size = int | Sequence[Any]
+Affine = float | tuple[float, ...]  # a number for all axes, or for each
 _CALLS = {
     **expressions.CALLS,
     "max": lambda *values: functools.reduce(np.maximum, values),
@@ -187,7 +188,14 @@ class SceneRule(Value):
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
         self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
 
-    def build(self, scene: Sequence[tuple[str, Size]], **facts: Any) -> Placed:
+    def build(
+        self,
+        scene: Sequence[tuple[str, Size]],
+        *,
+        scale: Affine = 1,
+        shift: Affine = 0,
+        **facts: Any,
+    ) -> Placed:
         """The positions of the parts of a scene.
 
         Parameters
@@ -195,6 +203,10 @@ class SceneRule(Value):
         scene : sequence of (str, int or tuple)
             Name and size of each part: a number of tokens, or a grid of so many frames, rows and
             columns of tokens. Frames may be a sequence of their times.
+        scale, shift : number or tuple of numbers
+            What the positions of grids are multiplied by, and what is then added, for all axes or
+            each. A scale below 1 brings a larger picture to the positions of training. Integers
+            stay integers; others need a spec of `phase="real"`.
         **facts
             Facts of the call, by their names in `forward` of the class: `fps`.
 
@@ -236,9 +248,18 @@ class SceneRule(Value):
                 ):
                     expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
                     _need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
-                placed[order[-1]] = rows
+                placed[order[-1]] = self._moved(rows, scale, shift) if piece.part.is_grid else rows
         placed.order = tuple(order)
         return placed
+
+    def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
+        """The positions of a grid by the map that the caller asks for."""
+        for name, numbers in (("scale", scale), ("shift", shift)):
+            array = np.asarray(numbers)
+            if array.dtype.kind not in "iuf" or array.shape not in ((), (len(self.axes),)):
+                expected = f"a number, or one for each of the axes {self.axes}"
+                raise bad_argument(f"SceneRule.build: {name}", expected, repr(numbers)[:80])
+        return rows * np.asarray(scale) + np.asarray(shift)
 
     def _piece(self, one: Any) -> _Piece:
         """A part of a scene with its size, checked."""

@@ -190,6 +190,12 @@ def _losses_or_one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     return _one(row, options)
 
 
+def _models(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """Configs of models."""
+    configs = list(options.pop("configs")) or None
+    return PictureRequest(None, (configs,), arguments_of(row, options))
+
+
 # What is said in another way than by naming one encoding: how that is read, and its parameters.
 READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = {
     "wavelengths": _several,
@@ -198,6 +204,7 @@ READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = 
     "find": _values,
     "compare": _two,
     "stretch": _losses_or_one,
+    "scene": _models,
 }
 PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
     "wavelengths": (
@@ -220,6 +227,7 @@ PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
         ),
         click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, from 0."),
     ),
+    "scene": (click.argument("configs", metavar="[CONFIG]...", type=InputFile(), nargs=-1),),
     "compare": (click.argument("view", metavar="PICTURE"), other_spec_words),
 }
 
@@ -238,7 +246,7 @@ def _add(row: PictureRow) -> None:
         finish(functools.partial(picture, *positional, **keywords), subject, **options)
 
     own = (*PARAMETERS.get(row.name, ()), *map(row_option, row.options))
-    options = with_options(spec_words, *own, output_options)
+    options = with_options(*([spec_words] if row.example else []), *own, output_options)
     command.command(row.name, help=row.about)(options(draw))
 
 

@@ -136,12 +136,16 @@ def _translate(source: str | Path, dialect: Any, json_: bool) -> None:
 Examples:
   posenc extend config.json 128k
   posenc extend config.json --factor 4 --rule yarn -o longer.json
+  posenc extend FLUX/ --size 2048x2048 --trained 1024x1024
 """
 )
 @click.argument("config", metavar="CONFIG")
 @click.argument("length", metavar="[LENGTH]", type=Count(1), required=False)
 @length_options("The same as LENGTH.", "The new length over the trained one, in place of it.")
 @click.option("--rule", metavar="NAME", help="Write this rule, in place of the first.")
+@click.option("--size", metavar="WxH", help="The new size of a picture, of a diffusion model.")
+@click.option("--frames", type=Count(1), metavar="N", help="The new frames of a film.")
+@click.option("--tokens", is_flag=True, help="Sizes and frames are tokens, not pixels.")
 @output_options("Write the config with the rule in it.", metavar="FILE")
 @as_json
 def extend(
@@ -160,19 +164,29 @@ def extend(
     layer the rules that extend a context are compared by what they do to the angles that the
     model was trained on; the first of them by this arithmetic comes with the lines that engines
     need. Quality is not predicted. With -o the config is written with the rule in it.
-    """
-    from posenc.detect.extend import extend
-    from posenc.detect.extend.report import lines
 
+    Of a diffusion model, a folder of its pipeline or transformer, --size or --frames are the new
+    ones and --trained, written alike, those of its training. No code reads a rule from its config,
+    so the rules come with lines of Python.
+    """
+    from posenc.detect.extend import AxesExtension, extend
+    from posenc.detect.extend.report import lines, lines_of_axes
+
+    grids = how["size"] is not None or how["frames"] is not None
     refuse(
-        [length, to, how["factor"]].count(None) != 2,
-        "Give the new LENGTH, such as 128k, or --factor F, and not both.",
+        [length, to, how["factor"]].count(None) != 2 + grids,
+        "Give the new LENGTH, such as 128k, or --factor F, and not both; of a diffusion model "
+        "--size or --frames.",
+    )
+    refuse(
+        grids and target.output is not None, "-o: no code of diffusers reads a rule from a config."
     )
     refuse(target.force and target.output is None, "--force needs -o FILE.")
     target.check()
     source: Any = standard_input(CONFIG, inputs.CONFIG) if config == "-" else file_there(config)
     extension = extend(source, length or to, **how)
-    text = [*lines(extension, width_of_lines() or 1000)]
+    report: Any = lines_of_axes if isinstance(extension, AxesExtension) else lines
+    text = [*report(extension, width_of_lines() or 1000)]
     if target.output is not None:
         outputs.write_whole(target.output, json.dumps(extension.config(), indent=2) + "\n")
         text.append(f"written: {target.output}")

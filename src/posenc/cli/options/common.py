@@ -91,6 +91,15 @@ class Count(WholeNumber, click.IntRange):
     """A whole number between ends, which may be written 128k or 1M."""
 
 
+class LengthOrSize(Count):
+    """The same, or the size of a picture or film: 1024x1024."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number itself, or the text of a size."""
+        sized = isinstance(value, str) and "x" in value
+        return value if sized else super().convert(value, param, ctx)
+
+
 # --- files, standard input, and texts that are no names -------------------------------------------
 
 # Endings of files that hold numbers, models or texts.
@@ -362,7 +371,9 @@ def length_options(to: str, factor: str) -> Callable[[F], F]:
     return with_options(
         click.option("--to", type=Count(1), metavar="LENGTH", help=to),
         click.option("--factor", type=float, help=factor),
-        click.option("--trained", type=Count(1), metavar="LENGTH", help="Where training ended."),
+        click.option(
+            "--trained", type=LengthOrSize(1), metavar="LENGTH", help="Where training ended."
+        ),
     )
 
 

@@ -330,7 +330,9 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
 def _scene(part: Part, rule: SceneRule) -> Iterator[Check]:
     """Positions of a scene that has every part of the rule once."""
     sizes = {one.name: SCENE.get(one.name, (1, 4, 6)) if one.is_grid else 5 for one in rule.parts}
-    facts = {name: (1.0, 1.0, 1.0) if fact == "required" else fact for name, fact in rule.facts}
+    facts: dict[str, Any] = {
+        name: (1.0, 1.0, 1.0) if fact == "required" else fact for name, fact in rule.facts
+    }
     scene = ", ".join(f"{name} {size}" for name, size in sizes.items())
     for name, rows in (placed := rule.build([*sizes.items()], **facts)).items():
         yield _check(

@@ -113,7 +113,11 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
         return found
     scores = fixed.magnitude_of_scores
     found |= {
-        "attention_factor": fixed.attention_factor,
+        "attention_factor": (
+            [*fixed.attention_factors]
+            if isinstance(fixed, RoPE) and fixed.uneven
+            else fixed.attention_factor
+        ),
         "acts": scores.at,
         "logit_factor": fixed.logit_factor,
     }
@@ -339,6 +343,9 @@ def _of_positions(x: float) -> str:
 def _magnitude(told: dict[str, Any]) -> str:
     factor, where, logits = told["attention_factor"], told["acts"], told["logit_factor"]
     place = f": {PLACES[where]}" if factor != 1 or where != "cos_sin" else ""
+    if isinstance(factor, list):
+        factors = ", ".join(f"{one:.6g}" for one in factor)
+        return f"attention factors {factors}, each on the pairs of its axis"
     scale = f"; the softmax scale is multiplied by {logits:.6g}" if logits != 1 else ""
     return f"attention factor {factor:.6g}{place}{scale}"
 

@@ -45,8 +45,8 @@ NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
-@own_arguments
 @checked_call
+@own_arguments
 def identify(
     source: Any,
     *,
