@@ -91,7 +91,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc golden \"RoPE(64, pairing='half')\", or preset:llama3:128.",
     },
     "convert": {
-        "to target convention pairing_to": "Write --pairing half or --pairing interleaved.",
+        "target convention style": "Write --pairing half or --pairing interleaved.",
     },
     "explain": {"against with other": "posenc diff WORD B compares two models."},
     "": {
@@ -181,10 +181,12 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     `word` is the first argument of the command. What nobody knows gets the first example of the
     help of the command or its group.
     """
-    text, path = error.format_message(), error.ctx.command_path if error.ctx is not None else ""
+    text, path = error.format_message(), "posenc"
+    if error.ctx is not None:
+        path = f"posenc {error.ctx.command_path.partition(' ')[2]}".strip()
     group = error.ctx.parent.command if error.ctx is not None and error.ctx.parent else command
     texts = f"{command.epilog}\n{command.help}\n{group.help}"
-    line = re.search(rf"^ +({re.escape(path or 'posenc')}\b.*)$", texts, re.MULTILINE)
+    line = re.search(rf"^ +({re.escape(path)}\b.*)$", texts, re.MULTILINE)
     such, name = f" Such as: {line[1]}" if line else "", path.rpartition(" ")[2]
     if isinstance(error, click.NoSuchOption):
         option = error.option_name.lstrip("-").replace("-", "_").lower()
