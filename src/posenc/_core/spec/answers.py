@@ -287,7 +287,7 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"summary|report|text|pprint|describe|format|to_string|render|explain|print\w*|message",
-        "",
+        "__str__",
         "print(value) shows it",
     ),
 )
@@ -295,16 +295,14 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
 
 def verb_of(name: str, kind: str) -> str:
     """The call of a verb of posenc that takes a spec of a kind first; nothing for other names."""
-    home = HOMES.get(ALIASES.get(name, name), "")
-    verb = HANDED["verb"](name) if home and name not in SPECS else None
-    about = "".join(re.split(r"\n    (?=\S[^\n]* : )", (verb and verb.__doc__) or "")[1:2])
-    kinds = re.findall(r"(\w+)Spec", about)
-    if not inspect.isfunction(verb) or "spec" not in about.lower():
+    verb = HANDED["verb"](name) if ALIASES.get(name, name) in HOMES and name not in SPECS else None
+    about = "".join(re.split(r"\n    (?=\S[^\n]* : )", getattr(verb, "__doc__", "") or "")[1:2])
+    kinds = re.findall(r"(\w+)Spec", about) or [kind.title()]
+    if not inspect.isfunction(verb) or "spec" not in about.lower() or kind.title() not in kinds:
         return ""
-    fields = inspect.signature(verb).parameters.values()
-    others = [field.name for field in fields if field.default is field.empty][1:]
-    call = f"posenc.{name}({', '.join(['spec', *others])}) does that."
-    return "" if kinds and kind.title() not in kinds else call
+    fields = [*inspect.signature(verb).parameters.values()][1:]
+    others = (field.name for field in fields if field.default is field.empty)
+    return f"posenc.{name}({', '.join(['spec', *others])}) does that."
 
 
 class Absent(NamedTuple):
@@ -323,10 +321,9 @@ class Absent(NamedTuple):
         )
         inside = next((place for place, part in several if hasattr(part, self.name)), "")
         says = f"Write {inside}.{self.name}." if inside else says
-        rows = ((text, needed) for names, needed, text in RESULTS if re.fullmatch(names, self.name))
-        row = next(
-            (text for text, needed in rows if hasattr(type(self.value), needed or "__str__")), ""
-        )
+        fit = (row[2] for row in RESULTS if hasattr(self.value, row[1])
+               and re.fullmatch(row[0], self.name))  # fmt: skip
+        row = next(fit, "")
         says = f"{row}. {says}" if row and not inside and not near else says
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -169,11 +170,8 @@ class Bench:
         for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
             if (error := self._failure(first, last)) is None:
                 between = range(last + 1, too_many if why and self.subject.kind != "bias" else last)
-                end = last + bisect.bisect_left(
-                    between,
-                    1,
-                    key=lambda n, step=last - first: bool(self._failure(max(n - step, 0), n)),
-                )
+                key = functools.partial(self._stops, last - first)
+                end = last + bisect.bisect_left(between, True, key=key)
                 self.refused |= {"end": f"{why}; asked to {end - 1:,}"} if why else {}
                 return end
             why, too_many = why or f"positions to {last - 1:,} ({said(error)})", last
@@ -181,6 +179,10 @@ class Bench:
                 break  # of more tokens it may be a square, which memory cannot hold
         self.refused["end"] = why
         return ENDS[-1]
+
+    def _stops(self, tokens: int, last: int) -> bool:
+        """Whether so many tokens before a position are refused."""
+        return self._failure(max(last - tokens, 0), last) is not None
 
     def _failure(self, first: int, last: int) -> Exception | None:
         """What a call of positions raises; None where it is answered."""
