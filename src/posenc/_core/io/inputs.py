@@ -311,8 +311,8 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         repr(str(path)[:200]),
         hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
     )
-    if path.suffix in (".py", ".csv", ".npy"):
-        raise bad_data(caller, "the config of a model", str(path), reader_of(path))
+    other = path.suffix in (".py", ".csv", ".npy")
+    refuse_data(other, caller, "the config of a model", path, reader_of(path))
     data = _config_of(text_of(path, CONFIG), caller, path.name)
     return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
 
@@ -325,14 +325,16 @@ def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, A
 
 def hub_advice(name: str) -> str:
     """What to do where what is not there is no file: a model on a hub, an encoding, a preset."""
-    if re.fullmatch(r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name):
-        return "Nothing is downloaded: fetch the config.json of the model, and name it."
     known = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
-    if known:
-        return f"{known} is an encoding: `posenc list {known}` and help(posenc.{known}) explain it."
-    if name in HANDED["verb"]("presets.names")():
-        return f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec."
-    return ""
+    advice = {
+        "Nothing is downloaded: fetch the config.json of the model, and name it.": re.fullmatch(
+            r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name
+        ),
+        f"{known} is an encoding: `posenc list {known}` and help(posenc.{known}) show it.": known,
+        f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec.": name
+        in HANDED["verb"]("presets.names")(),
+    }
+    return next((text for text, holds in advice.items() if holds), "")
 
 
 # Endings of files, and what reads them.
