@@ -122,9 +122,10 @@ def suggest(name: object, choices: Iterable[str]) -> str:
 
 def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The name that is nearest in letters, whatever their case, if one is near."""
-    opposite = NEGATION.sub("", str(name).lower())  # `unrotate` is not `rotate`
-    folded = {c.lower(): c for c in sorted(choices) if c.lower() != opposite or c == name}
-    close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=cutoff)
+    word = str(name).lower()
+    opposite = NEGATION.sub("", word)  # `unrotate` is not `rotate`
+    folded = {c.lower(): c for c in sorted(choices) if c.lower() != opposite or opposite == word}
+    close = difflib.get_close_matches(word, folded, n=1, cutoff=cutoff)
     return folded[close[0]] if close else None
 
 
