@@ -184,7 +184,7 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     near = closest(name, choices, cutoff=0.8)
     if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
         return f"Did you mean {near!r}?"
-    near = closest(name, choices, cutoff=0.7)
+    near = closest(name, choices, cutoff=0.75)
     guess = f"Did you mean {near!r}?" if near else ""
     return (
         _meant(name, (*own, *APART, *NAMES))

@@ -279,7 +279,14 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
     (r"extend\w*|scale\w*", "by_type", "posenc.extend(value, n) plans a longer context"),
     (r"diff\w*|compare\w*|check|verify", "by_type", "posenc.diff(value, other) compares it"),
     (r"golden|contract|reference", "by_type", "posenc.golden(value).save('golden.json') writes it"),
+    (r"check|verify|diff\w*|compare\w*", "fingerprint", "posenc.diff(value, other) compares it"),
     (r"plot|show|draw|figure", "spec", "value.spec.plot() draws it"),
+    (r"show|display|view", "to_bytes", "value.figure is that of matplotlib, a notebook shows it"),
+    (
+        r"(write|dump|export|save)\w*|to_(file|json|png|svg|pdf)",
+        "save",
+        "value.save(path) writes it",
+    ),
     (
         r"save\w*|write\w*|dump\w*|(to_)?json|export\w*",
         "to_dict",
@@ -315,16 +322,14 @@ class Absent(NamedTuple):
         own = [name for name in dir(self.value) if not name.startswith("_")]
         near = closest(self.name, own, cutoff=0.75)
         says = f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}."
-        parts = ((name, getattr(self.value, name)) for name in getattr(self.value, "__dict__", ()))
-        several = (
-            (f".{name}[0]", part[0]) for name, part in parts if isinstance(part, tuple) and part
-        )
-        inside = next((place for place, part in several if hasattr(part, self.name)), "")
-        says = f"Write {inside}.{self.name}." if inside else says
-        fit = (row[2] for row in RESULTS if hasattr(self.value, row[1])
-               and re.fullmatch(row[0], self.name))  # fmt: skip
-        row = next(fit, "")
-        says = f"{row}. {says}" if row and not inside and not near else says
+        for name, part in getattr(self.value, "__dict__", {}).items():
+            first = part[0] if isinstance(part, tuple) and part else None
+            if not inspect.isroutine(getattr(first, self.name, len)):
+                says = f"Write .{name}[0].{self.name}."
+                break
+        for pattern, needed, text in RESULTS:
+            if re.fullmatch(pattern, self.name) and hasattr(self.value, needed):
+                return f"{type(self.value).__name__} has no {self.name!r}. {text}."
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 
 

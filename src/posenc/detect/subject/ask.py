@@ -118,6 +118,10 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
         isinstance(target, Spec),
         "ask: expected code, got a spec. Hand over posenc.testing.of_spec(spec).",
     )
+    todo = "posenc.identify(array) looks at numbers, posenc.diff(array, spec) compares them."
+    refuse_if(isinstance(target, np.ndarray), f"ask: expected code, got an array. {todo}")
+    todo = "posenc.testing.load('rope.py:rotate') imports code, as the command does."
+    refuse_if(isinstance(target, str), f"ask: expected code, got the text {target!r}. {todo}")
     search = Search(CallCounter(), axes=axes, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
         return _of_battery(target, search)
