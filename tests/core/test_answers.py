@@ -145,7 +145,7 @@ def test_a_finding_says_where_a_name_is_and_its_own_errors_stay() -> None:
 def test_verbs_that_ask_what_is_callable_take_no_spec_for_a_function(name: str) -> None:
     spec = one(name)
     for verb in (posenc.ask, posenc.infer_spec):
-        with pytest.raises(posenc.CannotAsk, match="a spec is no code"):
+        with pytest.raises(posenc.CannotAsk, match="expected code, got a spec"):
             verb(spec)
     with pytest.raises(posenc.ArgumentError, match="expected a path, an array"):
         posenc.identify(spec)

@@ -19,7 +19,6 @@ from posenc._core.foreign import (
     kind_of,
     scaling_call,
 )
-from posenc._core.spec.example import small
 from posenc._names import HANDED
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -135,7 +134,7 @@ def check_call(
     if missing:
         todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
         if kind_of(caller) and not todo:
-            todo = f"Such as posenc.{small(HANDED['verb'](caller))!r}."
+            todo = f"Such as posenc.{HANDED['small'](caller)!r}."
         todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))
 

@@ -177,8 +177,8 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     elsewhere = {letters(other): place for other, place in places.items()}
     in_torch, in_plot = "RotaryEmbedding" in choices, "Picture" in choices
     own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
-    if not own and (known := _meant(name, APART)):
-        return known
+    if not own and (answer := _meant(name, APART)):
+        return answer
     if letters(name) in elsewhere and not (in_torch and name[:1].isupper()) and not in_plot:
         return f"It is {elsewhere[letters(name)]}."
     near = closest(name, choices, cutoff=0.8)

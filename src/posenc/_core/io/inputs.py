@@ -325,12 +325,12 @@ def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, A
 
 def hub_advice(name: str) -> str:
     """What to do where what is not there is no file: a model on a hub, an encoding, a preset."""
-    known = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
+    encoding = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
     advice = {
         "Nothing is downloaded: fetch the config.json of the model, and name it.": re.fullmatch(
             r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name
         ),
-        f"{known} is an encoding: `posenc list {known}` and help(posenc.{known}) show it.": known,
+        f"{encoding} is an encoding: `posenc list {encoding}` describes it.": encoding,
         f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec.": name
         in HANDED["verb"]("presets.names")(),
     }

@@ -200,8 +200,8 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
         such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
         such = f" An encoding is named by {' or '.join(named)}{such}."
-    known = encoding_advice(word) if named else instead(name, "before") if name == "infer" else ""
-    return f"{text}. {known or such.lstrip()}"
+    todo = encoding_advice(word) if named else instead(name, "before") if name == "infer" else ""
+    return f"{text}. {todo or such.lstrip()}"
 
 
 def _of_option(name: str, command: click.Command) -> str:
