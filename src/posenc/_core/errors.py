@@ -110,10 +110,10 @@ def printed(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def suggest(name: object, choices: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
     """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
     names = sorted(choices)
-    near = closest(name, names)
+    near = closest(name, names, cutoff=cutoff)
     if near:
         return f"Did you mean {near!r}?"
     more = f", and {len(names) - 20} more" if len(names) > 40 else ""

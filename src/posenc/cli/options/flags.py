@@ -59,6 +59,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc diff WORD engine:vllm=CONFIG, or hf:FOLDER for transformers.",
         "config configs model models a b": "Both sides stand by place, such as "
         "posenc diff config.json hf:FOLDER, or engine:vllm=CONFIG.",
+        "format": "Write --markdown or --json.",
         "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
         "dim encoding preset spec pairing base heads": "A side may be an encoding: "
         "posenc diff WORD \"RoPE(64, pairing='half')\", or preset:llama3:128.",
@@ -212,7 +213,8 @@ def _of_option(name: str, command: click.Command) -> str:
     spelling = next((flags[target] for target in targets if target in flags), "")
     places = {p.name: p for p in command.params if isinstance(p, click.Argument)}
     call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
-    near = closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}) or ""
+    spellings = {f.lstrip("-").replace("-", "_") for f in flags.values()}
+    near = closest(name, spellings, cutoff=0.75) or ""
     words, longer = any(p.nargs == -1 for p in places.values()), {"length"} & {*targets}
     advice = {
         f"Write {spelling}.": spelling,
