@@ -19,7 +19,7 @@ from posenc._core.foreign import (
     kind_of,
     scaling_call,
 )
-from posenc._names import ALIASES
+from posenc._names import HANDED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -42,6 +42,8 @@ CALLS = {
     "cite": 'posenc.cite(spec) or posenc.cite("RoPE") has the BibTeX.',
     "compare": 'posenc.plot.compare("table", a, b) draws the table of two specs; other pictures '
     'are "wavelengths", "bias", "offset", "stretch", …',
+    "preset": 'posenc.preset("llama3", 128): the width of a head or row, or the heads of a bias.',
+    "doctor": 'posenc.doctor("llama/") looks at a model, posenc.doctor("llama/", f) at a port too.',
     "golden": 'posenc.golden(source).save("golden.json") writes the file.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
     "no arrays.",
@@ -132,6 +134,8 @@ def check_call(
     missing = [p.name for p in signature.values() if p.default is p.empty and p.name not in present]
     if missing:
         todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
+        if kind_of(caller) and not todo:
+            todo = f"Such as posenc.{HANDED['small'](caller)!r}."
         todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))
 

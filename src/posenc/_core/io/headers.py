@@ -222,9 +222,9 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
+        todo = inputs.reader_of(path)
         if kind is not None:
-            todo = inputs.reader_of(path) or "Save its tensors as .safetensors."
-            raise bad_data(caller, expected, kind, todo)
+            raise bad_data(caller, expected, kind, todo or "Save its tensors as .safetensors.")
         refuse_data(
             start[5:] == b"\0\0\0",
             caller,
@@ -232,7 +232,6 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
             f"one that states a header of {length} bytes, in {size} bytes",
             "It may be truncated.",
         )
-        todo = inputs.reader_of(path)
         raise bad_data(caller, expected, f"another format; it begins with {start!r}", todo)
     refuse_data(
         length > SAFETENSORS.largest,

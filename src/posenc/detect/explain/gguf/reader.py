@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.calls import checked_call
 from posenc._core.errors import suggest
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
@@ -61,7 +60,6 @@ NUMBERS = (
 KNOWN = (*NUMBERS, "rope.dimension_sections", "rope.scaling.type", "rope.scaling.finetuned")
 
 
-@checked_call
 def from_gguf(
     path: str | os.PathLike[str],
     *,
