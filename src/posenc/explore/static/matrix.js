@@ -35,7 +35,7 @@ class Multiple {
       : [Math.floor(free.width), Math.floor(free.height)];
     const edges = { x: cellEdges(columns, across), y: cellEdges(rows, down) };
     paint(this.canvas, tile.data, lut, edges.x, edges.y, frame.arrays[panel.mask]?.data ?? null);
-    const size = settle(this.canvas, rim.left, 1, ratio, width);
+    const size = settle(this.canvas, rim.left, 1, ratio, width - rim.left);
     const box = { left: rim.left, top: 1, ...size };
     const scales = {
       x: scaleOf(panel.x, box.left, box.left + box.width),

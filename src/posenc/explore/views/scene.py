@@ -13,7 +13,7 @@ from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.panels.grammar import Datum, Heading, Heatmap, stops
 from posenc.plot.views import scene as placed
 
-LARGEST = 24  # tokens of a side, and of the text
+LARGEST = 16  # tokens of a side, and of the text
 PIXELS = 200  # of a map
 SHAPE = ViewShape(
     "scene",
@@ -37,55 +37,56 @@ _data = functools.lru_cache(maxsize=64)(placed.data)
 
 
 def show(scene: Scene) -> Page:
-    """The maps of the models, and a cell of the picture in each of them."""
+    """The maps of the models, and a token of the picture in each of them."""
     side, options = scene["side"], on_paper(scene)[1]
     data = _data(pixels=PIXELS, **options)
-    cell = tuple(min(scene[key], side - 1) for key in KEYS)
+    row, column = (min(scene[key], side - 1) for key in KEYS)
     (panel,) = placed.panels(data)
-    models = [*zip(panel.cells, data.models, strict=True)]
-    parts = [("text", options["text"]), ("image", (1, *options["image"]))]
+    maps = zip(panel.cells, data.models, strict=True)
+    say = f"Row {row}, column {column}"
     return Page(
-        lead=f"In {data.title}. A click on a map chooses a token of the picture.",
-        panels=(replace(panel, cells=tuple(_under(*one, cell, side) for one in models)),),
-        readout=(
-            Heading(f"Row {cell[0]}, column {cell[1]}"),
-            *(_datum(model, cell, side, scene["ref"]) for model in data.models),
+        lead=f"In {data.title}. A click chooses a token of the picture.",
+        panels=(
+            replace(panel, cells=tuple(_under(*one, row * side + column, side) for one in maps)),
         ),
-        say=f"Row {cell[0]}, column {cell[1]} of the picture",
-        cursor={
-            axis: stops(key, at, 0, side - 1)
-            for axis, key, at in zip("yx", KEYS, cell, strict=True)
-        },
+        readout=(
+            Heading(f"{say} of the picture"),
+            *(_datum(model, (row, column), scene) for model in data.models),
+        ),
+        say=say,
+        cursor={"y": stops("row", row, 0, side - 1), "x": stops("col", column, 0, side - 1)},
         python=f"import posenc\n\nplan = posenc.from_hf({next(iter(placed.MODELS.values()))})\n"
-        f"plan.layers[0].positions.build({parts})",
+        f"scene = [('text', {options['text']}), ('image', {(1, *options['image'])})]\n"
+        "plan.layers[0].positions.build(scene)",
     )
 
 
-def _under(map_: Heatmap, model: placed.PlacedModel, cell: Any, side: int) -> Heatmap:
-    """A map with the cursor on a cell of the picture, and for each place the nearest cell."""
-    first, at = model.picture[0], model.picture[cell[0] * side + cell[1]]
+def _under(map_: Heatmap, model: placed.PlacedModel, token: int, side: int) -> Heatmap:
+    """A map with the cursor on a token of the picture, and for each place the nearest one."""
+    first, at = model.of("picture")[[0, token]].astype(np.int32)
     y, x = (
         replace(
             axis,
             key=key,
             at=int(at[n]),
-            to=np.clip(np.arange(*axis.domain, dtype=np.int32) - int(first[n]), 0, side - 1),
+            to=np.clip(np.arange(*axis.domain, dtype=np.int32) - first[n], 0, side - 1),
         )
         for axis, key, n in zip((map_.y, map_.x), KEYS, model.order, strict=False)
     )
     return replace(map_, y=y, x=x)
 
 
-def _datum(model: placed.PlacedModel, cell: Any, side: int, other: int) -> Datum:
-    """The coordinates of a cell, those of that of the reference, and the pairs that they turn."""
-    row, column = cell
-    own, reference = (
-        rows[row * wide + column :][: max(cell) < wide]
-        for rows, wide in ((model.picture, side), (model.reference, other))
+def _datum(model: placed.PlacedModel, cell: tuple[int, int], scene: Scene) -> Datum:
+    """The coordinates of a cell in the picture and in the reference, and the pairs they turn."""
+    sides = {"picture": scene["side"], "reference": scene["ref"]}
+    tokens = {part: model.of(part)[cell[0] * n + cell[1] :][:1] for part, n in sides.items()}
+    also = max(cell) < scene["ref"] and len(tokens["reference"]) > 0
+    return Datum(
+        model.name,
+        placed.told(model.axes, tokens["picture"]),
+        (f"in the reference {placed.told(model.axes, tokens['reference'])}; " if also else "")
+        + f"pairs: {', '.join(map(str, model.pairs))}",
     )
-    pairs = f"pairs: {', '.join(map(str, model.pairs))}"
-    also = f"in the reference {placed.told(model.axes, reference)}; " if len(reference) else ""
-    return Datum(model.name, placed.told(model.axes, own), also + pairs)
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

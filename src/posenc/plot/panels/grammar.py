@@ -67,9 +67,8 @@ class Axis:
         if self.names is not None:
             marks = named_ticks(self.names, start, stop, most)
             return marks or (Tick(start + 0.5, whole(self.names[start])),)
-        end = stop if self.stop is None else self.stop
         at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
-        marks = tuple(Tick(n + 0.5, whole(n)) for n in at if n < end)
+        marks = tuple(Tick(n + 0.5, whole(n)) for n in at if self.stop is None or n < self.stop)
         return (*(marks or (Tick(start + 0.5, whole(start)),)), *self.also)
 
 

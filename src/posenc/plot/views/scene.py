@@ -24,45 +24,47 @@ INSETS = (0.0, 0.2, 0.3)
 SIDES = (("h", "y", "height"), ("w", "x", "width"))  # names of the axes of a map
 APART = 8  # pixels of a cell from which on there is room between cells
 MOST = 512  # tokens of a text, or of a side of a picture
-CLASSES = {
-    "FLUX.1 Kontext": ("FluxKontextPipeline", "FluxTransformer2DModel"),
-    "FLUX.2": ("Flux2Pipeline", "Flux2Transformer2DModel"),
-    "Qwen-Image-Edit": ("QwenImageEditPipeline", "QwenImageTransformer2DModel"),
-    "LongCat-Image-Edit": ("LongCatImageEditPipeline", "LongCatImageTransformer2DModel"),
-    "Lumina 2": ("Lumina2Pipeline", "Lumina2Transformer2DModel"),
-    "HunyuanVideo": ("HunyuanVideoPipeline", "HunyuanVideoTransformer3DModel"),
-    "Z-Image": ("ZImagePipeline", "ZImageTransformer2DModel"),
-    "Wan": ("WanPipeline", "WanTransformer3DModel"),
-}
 MODELS: Mapping[str, Any] = {
     name: {"_class_name": pipeline, "transformer": {"_class_name": transformer}}
-    for name, (pipeline, transformer) in CLASSES.items()
+    for name, pipeline, transformer in (
+        ("FLUX.1 Kontext", "FluxKontextPipeline", "FluxTransformer2DModel"),
+        ("FLUX.2", "Flux2Pipeline", "Flux2Transformer2DModel"),
+        ("Qwen-Image-Edit", "QwenImageEditPipeline", "QwenImageTransformer2DModel"),
+        ("LongCat-Image-Edit", "LongCatImageEditPipeline", "LongCatImageTransformer2DModel"),
+        ("Lumina 2", "Lumina2Pipeline", "Lumina2Transformer2DModel"),
+        ("HunyuanVideo", "HunyuanVideoPipeline", "HunyuanVideoTransformer3DModel"),
+        ("Z-Image", "ZImagePipeline", "ZImageTransformer2DModel"),
+        ("Wan", "WanPipeline", "WanTransformer3DModel"),
+    )
 }
 DRAWN = 6  # the first of them, unasked: each places a scene in another way
 
 
 @dataclass(frozen=True)
 class PlacedModel:
-    """A scene in the coordinates of one model: those of each part, (tokens, axes)."""
+    """A scene in the coordinates of one model: the part of each token, and where it stands."""
 
     name: str
     axes: tuple[str, ...]
     pairs: tuple[int, ...]  # which each axis turns
-    picture: np.ndarray
-    reference: np.ndarray
-    text: np.ndarray
+    parts: np.ndarray  # (tokens,): their numbers among `PARTS`
+    positions: np.ndarray  # (tokens, axes)
     lacks: tuple[str, ...]  # parts that it has not, or that do not turn
 
     @property
     def order(self) -> list[int]:
         """The axes: that of heights, that of widths, and the others."""
-        side = {name: n for n, names in enumerate(SIDES) for name in names}
-        return sorted(range(len(self.axes)), key=lambda n: side.get(self.axes[n], len(SIDES)))
+        return sorted(
+            range(len(self.axes)), key=lambda n: [self.axes[n] not in names for names in SIDES]
+        )
+
+    def of(self, part: str) -> np.ndarray:
+        """The positions of a part; none where the model lacks it."""
+        return self.positions[self.parts == [*PARTS].index(part)]
 
     def __str__(self) -> str:
-        parts = ((part, getattr(self, part)) for part in PARTS)
-        shown = (f"{part} {told(self.axes, rows)}" for part, rows in parts if len(rows))
-        return "; ".join((*shown, *self.lacks))
+        parts = (f"{part} {told(self.axes, self.of(part))}" for part in PARTS if len(self.of(part)))
+        return "; ".join((*parts, *self.lacks))
 
 
 @dataclass(frozen=True)
@@ -92,48 +94,52 @@ def data(
     for name, sides, least in (("image", image, 1), ("reference", reference, 0)):
         fits = all(least <= side <= MOST for side in sides) and any(sides) == all(sides)
         require(fits, f" scene: {name}", f"two sides of {least} to {MOST} tokens", tuple(sides))
-    sizes = {"picture": (1, *image), "reference": (1, *reference), "text": text}
-    if not any(reference):
-        del sizes["reference"]
-    several = [*MODELS][:DRAWN] if configs is None else configs
+    sizes: dict[str, Any] = {"picture": (1, *image), "reference": (1, *reference), "text": text}
+    sizes = {part: size for part, size in sizes.items() if np.any(size)}
+    several = list(MODELS)[:DRAWN] if configs is None else configs
     several = several if isinstance(several, (list, tuple)) else [several]
     require(several, " scene: configs", "at least one config of diffusers", "none")
     models = tuple(_placed(config, sizes) for config in several)
-    whole = all(not (getattr(model, part) % 1).any() for model in models for part in PARTS)
+    words = (f"{part} {' × '.join(map(str, np.ravel(sizes[part])[-2:]))}" for part in sizes)
     caption = present(
         *(f"{model.name}: {model}." for model in models),
         f"Coordinates as diffusers {diffusion.VERSION} counts them, on one scale; below each map, "
         "a strip for each other axis. Where parts share a place, the smaller lies in the larger.",
-        "" if whole else "Cells are those of the nearest whole numbers.",
+        "Coordinates are drawn at the nearest whole number."
+        if any((model.positions % 1).any() for model in models)
+        else "",
     )
-    words = (f"{' × '.join(map(str, size[1:]))} of {part}" for part, size in [*sizes.items()][:-1])
-    return SceneView(models, pixels, f"tokens: {', '.join((*words, f'{text} of text'))}", caption)
+    return SceneView(models, pixels, f"tokens: {', '.join(words)}", caption)
 
 
 def _placed(config: Any, sizes: Mapping[str, Any]) -> PlacedModel:
     """A scene as one model places it, or the reason why not."""
     name = config if isinstance(config, str) and config in MODELS else ""
     plan = from_hf(MODELS.get(name, config))
-    sides = [
+    rules: list[Any] = [
         (entry.spec, entry.positions)
         for entry in plan
         if isinstance(entry.positions, SceneRule)
         and all({*entry.positions.axes} & {*names} for names in SIDES)
     ]
     expected = "a model of diffusers that counts rows and columns of pictures"
-    require(sides, " scene: configs", expected, name or plan.model or "another")
-    spec, rule = sides[0]
+    require(rules, " scene: configs", expected, name or plan.model or "another")
+    spec, rule = rules[0]
     has = [part.name for part in rule.parts]
     own = {part: n for part in sizes for n in PARTS[part] if n in has}
     placed = rule.build([(n, sizes[part]) for part, n in own.items()])
-    rows = {part: placed[n] for part, n in own.items() if n in placed}
-    lacks = {part: f"{part} does not turn" if part in own else f"no {part}" for part in sizes}
+    shown = [part for part in own if own[part] in placed]
     return PlacedModel(
         name or plan.model,
         rule.axes,
         spec.arrangement.layout(spec.pairs).counts,
-        *(rows.get(part, np.zeros((0, len(rule.axes)), dtype=np.int64)) for part in PARTS),
-        tuple(words for part, words in lacks.items() if part not in rows),
+        np.repeat([[*PARTS].index(part) for part in shown], [len(placed[own[p]]) for p in shown]),
+        np.concatenate([placed[own[part]] for part in shown]),
+        tuple(
+            f"{part} does not turn" if part in own else f"no {part}"
+            for part in sizes
+            if part not in shown
+        ),
     )
 
 
@@ -151,7 +157,7 @@ def rows(data: Any) -> Table:
         [model.name, part, token, axis, at]
         for model in data.models
         for part in PARTS
-        for token, row in enumerate(getattr(model, part))
+        for token, row in enumerate(model.of(part))
         for axis, at in zip(model.axes, row, strict=True)
     )
 
@@ -161,59 +167,64 @@ def rows(data: Any) -> Table:
 
 def panels(data: SceneView) -> tuple[Matrix]:
     """A map for each model, and below it a strip for each axis that is in no map."""
-    every = [(model.order, getattr(model, part)) for model in data.models for part in PARTS]
-    low = min(int(np.floor(rows.min(initial=0))) for _, rows in every)
-    high = max(int(np.ceil(rows.max(initial=0))) for _, rows in every)
-    down = max(int(np.ceil(rows[:, order[0]].max(initial=0))) for order, rows in every)
-    thick = max(1, (high - low) // 14)  # of a strip, and of the gap above it, in cells
-    first = down + 1 + thick - low
-    strips = max(len(order) for order, _ in every) - len(SIDES)
-    count = max(high - low + 1, first + 3 * thick * strips - 2 * thick * (strips > 0))
+    models = data.models
+    low = min(0, *(int(np.floor(model.positions.min())) for model in models))
+    high = max(int(np.ceil(model.positions.max())) for model in models) + 1
+    down = max(int(np.ceil(model.positions[:, model.order[0]].max())) for model in models) + 1
+    thick = max(1, (high - low) // 14)  # of a strip, and of the gap above the first, in cells
+    last = max(len(model.axes) for model in models) - len(SIDES) - 1
+    ends = (low, max(high, down + (2 + 3 * last) * thick))
+    fine = max(3, data.pixels // (ends[1] - low))
     return (
         Matrix(
             "scene",
             "height × width, and a strip for each other axis",
-            tuple(
-                _map(model, low, first, thick, count, max(3, data.pixels // count))
-                for model in data.models
-            ),
+            tuple(_map(model, ends, down + thick, thick, fine) for model in models),
             across=3,
             key=tuple((part, style) for style, part in enumerate(PARTS)),
-            caption=data.caption[len(data.models)],
+            caption=data.caption[len(models)],
         ),
     )
 
 
-def _map(model: PlacedModel, low: int, first: int, thick: int, count: int, fine: int) -> Heatmap:
-    """The cells from `low` on that parts have, `fine` pixels each, and strips from row `first`."""
-    down, across, *others = model.order
-    strips = [*zip(range(first, count, 3 * thick), others, strict=False)]
-    used = np.zeros((len(PARTS), count, count), dtype=bool)
-    for own, part in zip(used, PARTS, strict=True):
-        places = np.floor(getattr(model, part) + 0.5).astype(np.int64) - low
-        own[places[:, down], places[:, across]] = True
-        for row, axis in strips:
-            own[row : row + thick, places[:, axis]] = True
-    tile = np.full((count * fine, count * fine), EMPTY, dtype=np.uint8)
-    tile[-low * fine, :] = tile[: first * fine, -low * fine] = LINE
-    edge = np.minimum(np.arange(fine), np.arange(fine)[::-1])
-    inner = np.minimum.outer(edge, edge)  # pixels to the edge of a cell
-    for style, own in enumerate(used):
-        below = used[:style].any(axis=0)
-        inset = min(round(INSETS[style] * fine), (fine - 1) // 2)
-        tile[np.kron(own & ~below, inner >= (fine >= APART))] = style
-        tile[np.kron(own & below, inner >= inset)] = style
-    named = tuple(Tick(low + row + thick / 2, model.axes[axis]) for row, axis in strips)
-    ends = (low, low + count)
+def _map(model: PlacedModel, ends: tuple[int, int], first: int, thick: int, fine: int) -> Heatmap:
+    """The coordinates that parts have, `fine` pixels each; strips begin in the row of `first`."""
+    (down, across, *others), (low, high) = model.order, ends
+    strips = [*zip(range(first - low, high - low, 3 * thick), others, strict=False)]
+    places = np.floor(model.positions + 0.5).astype(np.int64).T - low
+    used = np.zeros((len(PARTS), high - low, high - low), dtype=bool)
+    used[model.parts, places[down], places[across]] = True
+    for row, axis in strips:
+        used[model.parts, row : row + thick, places[axis]] = True
     return Heatmap(
         f"scene-{model.name}",
         ": ".join(present(model.name, ", ".join(model.lacks))),
-        tile,
+        _tile(used, (-low, first - low), fine),
         "parts",
         Axis("width", ends, cells=True),
-        Axis("height", ends, cells=True, also=named, stop=low + first - thick),
+        Axis(
+            "height",
+            ends,
+            cells=True,
+            also=tuple(Tick(low + row + thick / 2, model.axes[axis]) for row, axis in strips),
+            stop=first - thick,
+        ),
         "",
         "",
         place="full",
         label=f"{model.name}: {model}",
     )
+
+
+def _tile(used: np.ndarray, rules: tuple[int, int], fine: int) -> np.ndarray:
+    """Cells in pixels, with a thin line down and across at 0, as far down as maps go."""
+    edge = np.minimum(np.arange(fine), np.arange(fine)[::-1])
+    inner = np.minimum.outer(edge, edge)  # pixels to the edge of a cell
+    tile = np.full([side * fine for side in used[0].shape], EMPTY, dtype=np.uint8)
+    tile[rules[0] * fine, :] = tile[: rules[1] * fine, rules[0] * fine] = LINE
+    for style, own in enumerate(used):
+        below = used[:style].any(axis=0)
+        inset = min(round(INSETS[style] * fine), (fine - 1) // 2)
+        tile[np.kron(own & ~below, inner >= (fine >= APART))] = style
+        tile[np.kron(own & below, inner >= inset)] = style
+    return tile
