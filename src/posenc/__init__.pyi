@@ -54,6 +54,7 @@ from posenc.detect.convert.convert import convert as convert
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf.reader import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
+from posenc.detect.extend.axes import AxesExtension as AxesExtension
 from posenc.detect.extend.extension import Extension as Extension
 from posenc.detect.extend.extension import extend as extend
 from posenc.detect.facts.fact import Contradiction as Contradiction
@@ -73,6 +74,8 @@ from posenc.detect.locate.result import Fit as Fit
 from posenc.detect.locate.result import Location as Location
 from posenc.detect.subject import CannotAsk as CannotAsk
 from posenc.detect.subject.ask import ask as ask
+from posenc.detect.trace.dumps.folder import trace_folder as trace_folder
+from posenc.detect.trace.source import trace as trace
 from posenc.encodings.bias.adaptive_span import AdaptiveSpan as AdaptiveSpan
 from posenc.encodings.bias.alibi import ALiBi as ALiBi
 from posenc.encodings.bias.alibi_2d import ALiBi2D as ALiBi2D
@@ -336,6 +339,7 @@ def table(
     kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
 ) -> Any: ...
 
+encode = add
 infer = infer_spec
 pairing = detect_pairing
 
@@ -345,6 +349,7 @@ __all__ = [
     "AdaptiveSpan",
     "ArgumentError",
     "Arrangement",
+    "AxesExtension",
     "CannotAsk",
     "ClippedTable",
     "CoPE",
@@ -486,6 +491,8 @@ __all__ = [
     "table",
     "to_hf",
     "to_json",
+    "trace",
+    "trace_folder",
     "wavelengths",
 ]
 

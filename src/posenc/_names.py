@@ -91,6 +91,7 @@ VALUES: dict[str, str] = {
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",
     "Temperature": "posenc.encodings.rotary.magnitude",
+    "DyPE": "posenc.scaling.dype",
     "DynamicNTK": "posenc.scaling.dynamic_ntk",
     "Linear": "posenc.scaling.linear",
     "Llama3": "posenc.scaling.llama3",
@@ -99,7 +100,9 @@ VALUES: dict[str, str] = {
     "MrRoPE": "posenc.scaling.mrrope",
     "Multipliers": "posenc.scaling.multipliers",
     "NTK": "posenc.scaling.ntk",
+    "PerAxis": "posenc.scaling.per_axis",
     "Proportional": "posenc.scaling.proportional",
+    "RIFLEx": "posenc.scaling.riflex",
     "Unit": "posenc.scaling.unit",
     "YaRN": "posenc.scaling.yarn",
     "Layer": "posenc._core.reading",
@@ -124,11 +127,13 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.facts": ("Contradiction", "Fact", "Facts", "explain", "facts"),
-    "posenc.detect.extend": ("Extension", "extend"),
+    "posenc.detect.extend": ("AxesExtension", "Extension", "extend"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
     "posenc.detect.subject": ("CannotAsk", "ask"),
+    "posenc.detect.trace.dumps.folder": ("trace_folder",),
+    "posenc.detect.trace.source": ("trace",),
     "posenc.functional": (
         "add",
         "apply_rotary",
@@ -171,7 +176,7 @@ INSIDE = {
 }
 
 # Functions under the names of their commands, too.
-ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
+ALIASES = {"encode": "add", "infer": "infer_spec", "pairing": "detect_pairing"}
 
 # Names that work as before and are not shown.
 OLDER = {"extend_context": "extend"}

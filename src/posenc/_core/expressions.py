@@ -36,6 +36,10 @@ CALLS: dict[str, Callable[..., Any]] = {
     "isqrt": lambda value: math.isqrt(int(value)) if value >= 0 else _root(value),
     "sqrt": _root,
 }
+NODES = (
+    ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Compare, ast.IfExp,
+    ast.Call, ast.UnaryOp, ast.USub, ast.Load, *_OPERATORS,
+)  # fmt: skip
 LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 

@@ -17,6 +17,7 @@ from typing import Any, Literal, final, overload
 from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.positions.scene import SceneRule
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.plan import of_part, of_type
 from posenc._core.spec.spec import Spec, Value
 
@@ -236,6 +237,8 @@ class Reading(Value):
 
     def __len__(self) -> int:
         return len(self.layers)
+
+    __str__ = Displayed.__str__  # other values are the call that makes them
 
     @overload
     def __getitem__(self, layer: str) -> Layer: ...

@@ -30,3 +30,11 @@ def transformer(name: str) -> Any:
     if row := transformers().get(name):
         check(DiffusersRow, row, f"configs/diffusers: {name}")
     return row
+
+
+def rotary_modules(name: str) -> tuple[str, ...]:
+    """The attributes of a class of transformers that make its rotations."""
+    row = transformer(name) or {"entries": ()}
+    turning = (rule for rule in row["entries"] if rule.get("name") != "embeddings")
+    leaves = (rule.get("modules", {}).get(name, rule.get("module")) for rule in turning)
+    return tuple(dict.fromkeys(filter(None, leaves)))

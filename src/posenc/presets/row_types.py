@@ -64,10 +64,8 @@ ConfigChoice = TypedDict(
 ConfigIntegers = TypedDict(
     "ConfigIntegers",
     {
-        "integers": Required[Annotated[str, "the key of the list"]],
-        "over": Annotated[Literal[2], "what each of them is divided by"],
+        "integers": Annotated[str, "the key of the list"],
     },
-    total=False,
 )
 When = TypedDict(
     "When",

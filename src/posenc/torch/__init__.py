@@ -15,13 +15,18 @@ from posenc.torch.rotary import RotaryEmbedding
 
 if TYPE_CHECKING:
     from posenc.detect.adopt import adopt, adopting, release
+    from posenc.detect.trace import Finding, Trace, TracedLayer, TracedTensor, trace, tracing
     from posenc.torch import cache, parallel
 
 __all__ = [
     "AttentionBias",
+    "Finding",
     "PositionTable",
     "RelativeAttention",
     "RotaryEmbedding",
+    "Trace",
+    "TracedLayer",
+    "TracedTensor",
     "adopt",
     "adopting",
     "alibi_mask_mod",
@@ -37,10 +42,16 @@ __all__ = [
     "rope_types",
     "score_mod",
     "slopes",
+    "trace",
+    "tracing",
 ]
 
-# Imported when first used; `posenc.detect.adopt` stands above this package, the one arrow up.
+# Imported when first used; what is of `posenc.detect` stands above this package.
 _LAZY = {
+    **dict.fromkeys(
+        ("Finding", "Trace", "TracedLayer", "TracedTensor", "trace", "tracing"),
+        "posenc.detect.trace",
+    ),
     "adopt": "posenc.detect.adopt",
     "adopting": "posenc.detect.adopt",
     "cache": "posenc.torch.cache",

@@ -169,9 +169,9 @@ def test_a_folder_of_absurd_sizes_is_not_built(tmp_path: Path, change: dict[str,
 def test_what_is_built_is_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transformers.CONFIG_MAPPING["llama"](num_hidden_layers=2).save_pretrained(tmp_path)
     folder = f"hf:{tmp_path}"
-    monkeypatch.setattr("posenc.detect.contract.sides.modules.MOST_BUILT", 64)
+    monkeypatch.setattr("posenc.detect.facts.folders.MOST_BUILT", 64)
     assert posenc.diff(tmp_path, folder).verdict == "nothing differs"
-    monkeypatch.setattr("posenc.detect.contract.sides.modules.MOST_BUILT", 16)
+    monkeypatch.setattr("posenc.detect.facts.folders.MOST_BUILT", 16)
     with pytest.raises(posenc.DataError, match="more than 16 modules and tensors"):
         posenc.diff(tmp_path, folder)
 

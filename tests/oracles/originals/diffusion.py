@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import json
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,18 +22,19 @@ import torch
 
 Grid = tuple[int, int, int]
 # What classes need beside their name to be built.
-FACTORS = {key: [1.0 + j / over for j in range(48)] for key, over in (("short_factor", 48), ("long_factor", 3))}
+FACTORS = {
+    key: [1.0 + j / over for j in range(48)]
+    for key, over in (("short_factor", 48), ("long_factor", 3))
+}
 SETTINGS: dict[str, dict[str, Any]] = {
-    **dict.fromkeys(
-        ("CogVideoXTransformer3DModel", "ConsisIDTransformer3DModel"),
-        {"use_rotary_positional_embeddings": True},
-    ),
+    "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
+    "ConsisIDTransformer3DModel": {"use_rotary_positional_embeddings": True},
     "EasyAnimateTransformer3DModel": {"patch_size": 2, "in_channels": 16, "out_channels": 16},
     "HiDreamImageTransformer2DModel": {
         "patch_size": 2, "attention_head_dim": 128, "axes_dims_rope": [64, 32, 32],
         "llama_layers": [0], "caption_channels": [8, 8],
     },
-    "HunyuanDiT2DModel": {"patch_size": 2},
+    "HunyuanDiT2DModel": {"patch_size": 2, "in_channels": 4},
     "Kandinsky6Transformer3DModel": {
         "axes_dims_a": [16, 24, 24], "model_dim_a": 512, "ff_dim_a": 64, "time_dim_a": 64
     },
@@ -77,13 +79,17 @@ def recorded() -> Iterator[None]:
         torch.nn.Module.__init__ = made  # type: ignore[method-assign]
 
 
-@functools.cache
 def model(name: str) -> Any:
     """A class at its published size, without numbers."""
+    return _model(name, json.dumps(SETTINGS.get(name, {})))
+
+
+@functools.cache
+def _model(name: str, settings: str) -> Any:
     cls: Any = getattr(classes(), name)
     with recorded(), torch.device("meta"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return cls(**SETTINGS.get(name, {}))
+        return cls(**json.loads(settings))
 
 
 def module(name: str, path: str) -> Any:
@@ -120,7 +126,7 @@ def latents(grid: Grid, patch: tuple[int, ...], flat: bool = False) -> Any:
     return torch.empty(1, 0, *sizes[flat:])
 
 
-# --- tables by class: (text tokens, grid) -> entry and part -> (tokens, pairs) ----------------------
+# --- tables by class: (text tokens, grid) -> part -> (tokens, pairs) ------------------------------
 Tables = dict[str, np.ndarray]
 
 
@@ -176,7 +182,9 @@ def longcat(name: str, path: str, text: int, grid: Grid) -> Tables:
 def flux2(name: str, path: str, text: int, grid: Grid) -> Tables:
     made = pipeline("flux2", "pipeline_flux2", "Flux2Pipeline")
     references = [torch.empty(1, 0, grid[1] + 1 + k, grid[2]) for k in range(2)]
-    one, two = made._prepare_image_ids(references)[0].split([r.shape[2] * r.shape[3] for r in references])
+    one, two = made._prepare_image_ids(references)[0].split(
+        [r.shape[2] * r.shape[3] for r in references]
+    )
     parts = {
         "text": made._prepare_text_ids(torch.empty(1, text, 0))[0],
         "image": made._prepare_latent_ids(torch.empty(1, 0, *grid[1:]))[0],
@@ -195,17 +203,24 @@ def hidream(name: str, path: str, text: int, grid: Grid) -> Tables:
 def z_image(name: str, path: str, text: int, grid: Grid) -> Tables:
     rope, cls = module(name, path), getattr(classes(), name)
     pad, image = -text % 32, -(grid[0] * grid[1] * grid[2]) % 32
-    _, texts, *_ = cls._pad_with_ids(cls, torch.empty(text, 0), (text + pad, 1, 1), (1, 0, 0), "cpu")
+    _, texts, *_ = cls._pad_with_ids(
+        cls, torch.empty(text, 0), (text + pad, 1, 1), (1, 0, 0), "cpu"
+    )
     count = grid[0] * grid[1] * grid[2]
-    _, cells, *_ = cls._pad_with_ids(cls, torch.empty(count, 0), grid, (text + pad + 1, 0, 0), "cpu")
+    _, cells, *_ = cls._pad_with_ids(
+        cls, torch.empty(count, 0), grid, (text + pad + 1, 0, 0), "cpu"
+    )
     ids = {"text": texts[: text + pad], "image": cells[: count + image]}
     return {part: np.asarray(rope(one)).astype(complex) for part, one in ids.items()}
 
 
 def fibo2(name: str, path: str, text: int, grid: Grid) -> Tables:
     rope, cls = module(name, path), getattr(classes(), name)
-    starts = {"gist": ((text, 1, 1), 1), "image": (grid, 513), "reference": (grid, 514)}
-    ids = {k: cls.create_coordinate_grid(s, (t, 0, 0)).flatten(0, 2) for k, (s, t) in starts.items()}
+    most = model(name).config.max_num_gist_tokens
+    starts = {"gist": ((text, 1, 1), 1), "image": (grid, most + 1), "reference": (grid, most + 2)}
+    ids = {
+        k: cls.create_coordinate_grid(s, (t, 0, 0)).flatten(0, 2) for k, (s, t) in starts.items()
+    }
     return {part: np.asarray(rope(one)).astype(complex) for part, one in ids.items()}
 
 
@@ -216,9 +231,15 @@ def prx(name: str, path: str, text: int, grid: Grid) -> Tables:
 
 
 def lumina2(name: str, path: str, text: int, grid: Grid) -> Tables:
-    picture, mask = torch.empty(1, 0, 2 * grid[1], 2 * grid[2]), torch.ones(1, text, dtype=torch.int64)
+    picture, mask = (
+        torch.empty(1, 0, 2 * grid[1], 2 * grid[2]),
+        torch.ones(1, text, dtype=torch.int64),
+    )
     _, texts, cells, *_ = module(name, path)(picture, mask)
-    return {"text": np.asarray(texts[0]).astype(complex), "image": np.asarray(cells[0]).astype(complex)}
+    return {
+        "text": np.asarray(texts[0]).astype(complex),
+        "image": np.asarray(cells[0]).astype(complex),
+    }
 
 
 def qwen(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -314,8 +335,12 @@ def animate2(name: str, path: str, text: int, grid: Grid) -> Tables:
     turned = {}
     for part, offsets in (("video", (0, 0, 0)), ("reference", (1, 0, grid[2]))):
         made.rope_freqs_cache.clear()
-        rows = code.rope_apply(x, torch.tensor([grid]), made._rope_freqs(offsets, torch.device("cpu")))
-        turned[part] = np.asarray(torch.view_as_complex(rows[0, :, 0].double().unflatten(-1, (-1, 2))))
+        rows = code.rope_apply(
+            x, torch.tensor([grid]), made._rope_freqs(offsets, torch.device("cpu"))
+        )
+        turned[part] = np.asarray(
+            torch.view_as_complex(rows[0, :, 0].double().unflatten(-1, (-1, 2)))
+        )
     return turned
 
 
@@ -330,7 +355,7 @@ def kandinsky(name: str, path: str, text: int, grid: Grid) -> Tables:
             "visual:video": of_matrices(rows.flatten(0, 2)[:, 0]),
             "text:text": of_matrices(texts[:, 0]),
         }
-    rows = of_matrices(visual(places, (1.0, 2.0, 2.0)).flatten(0, 2)[:, 0])
+    rows = of_matrices(visual(places, code.config.scale_factor).flatten(0, 2)[:, 0])
     if not hasattr(code, "video_text_rope_embeddings"):
         return {"video": rows}
     one_axis = {
@@ -338,7 +363,9 @@ def kandinsky(name: str, path: str, text: int, grid: Grid) -> Tables:
         "audio:audio": "audio_rope_embeddings",
         "audio_text:text": "audio_text_rope_embeddings",
     }
-    counted = {k: of_matrices(module(name, p)(torch.arange(text))[:, 0]) for k, p in one_axis.items()}
+    counted = {
+        k: of_matrices(module(name, p)(torch.arange(text))[:, 0]) for k, p in one_axis.items()
+    }
     return {"visual:video": rows, **counted}
 
 
@@ -354,7 +381,8 @@ def cogvideo(name: str, path: str, text: int, grid: Grid) -> Tables:
 def hunyuan_dit(name: str, path: str, text: int, grid: Grid) -> Tables:
     code = pipeline("hunyuandit", "pipeline_hunyuandit", "")
     crop = code.get_resize_crop_region_for_grid(grid[1:], 32)
-    return {"image": cis(*code.get_2d_rotary_pos_embed(88, crop, grid[1:]), "interleaved")}
+    width = model(name).config.attention_head_dim
+    return {"image": cis(*code.get_2d_rotary_pos_embed(width, crop, grid[1:]), "interleaved")}
 
 
 def lumina(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -364,7 +392,9 @@ def lumina(name: str, path: str, text: int, grid: Grid) -> Tables:
 
 
 def allegro(name: str, path: str, text: int, grid: Grid) -> Tables:
-    make = pipeline("allegro", "pipeline_allegro", "AllegroPipeline")._prepare_rotary_positional_embeddings
+    make = pipeline(
+        "allegro", "pipeline_allegro", "AllegroPipeline"
+    )._prepare_rotary_positional_embeddings
     holder = SimpleNamespace(
         vae_scale_factor_spatial=8, transformer=SimpleNamespace(config=model(name).config)
     )
@@ -400,19 +430,23 @@ def ideogram(name: str, path: str, text: int, grid: Grid) -> Tables:
 def cosmos3(name: str, path: str, text: int, grid: Grid) -> Tables:
     code = pipeline("cosmos", "pipeline_cosmos3_omni", "")
     texts, after = code.get_3d_mrope_ids_text_tokens(text, 0)
-    cells, _ = code.get_3d_mrope_ids_vae_tokens(*grid, after + 15000, fps=30.0)
+    config = model(name).config
+    start = after + config.unified_3d_mrope_temporal_modality_margin
+    cells, _ = code.get_3d_mrope_ids_vae_tokens(*grid, start, fps=30.0, base_fps=config.base_fps)
     rope = module(name, path)
-    rows = {
+    return {
         part: cis(*(one[0] for one in rope(ids[:, None], "cpu", torch.float32)), "half")
         for part, ids in (("text", texts), ("video", cells))
     }
-    return rows
 
 
 def ltx(name: str, path: str, text: int, grid: Grid) -> Tables:
-    cos, sin = module(name, path)(torch.empty(1, 0), *grid, rope_interpolation_scale=(8 / 25, 32, 32))
+    cos, sin = module(name, path)(
+        torch.empty(1, 0), *grid, rope_interpolation_scale=(8 / 25, 32, 32)
+    )
     rows = cis(cos[0], sin[0], "interleaved")
-    return {"video": rows[:, model(name).config.num_attention_heads * 64 % 6 // 2 :]}
+    config = model(name).config
+    return {"video": rows[:, config.num_attention_heads * config.attention_head_dim % 6 // 2 :]}
 
 
 def ltx2(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -436,19 +470,25 @@ def one_axis(name: str, path: str, text: int, grid: Grid) -> Tables:
     kind = model(name)
     if "AceStep" in name:
         code = pytest.importorskip("diffusers.models.transformers.ace_step_transformer")
-        rows = code._ace_step_rotary_freqs(text, kind.head_dim, kind.rope_theta, "cpu", torch.float32)
+        rows = code._ace_step_rotary_freqs(
+            text, kind.head_dim, kind.rope_theta, "cpu", torch.float32
+        )
         return {"audio": cis(*rows, "half")}
     if "StableAudioDiT" in name:
         code = pipeline("stable_audio", "pipeline_stable_audio", "")
         rows = code.get_1d_rotary_pos_embed(
-            kind.config.attention_head_dim // 2, text + 1, use_real=True, repeat_interleave_real=False
+            kind.config.attention_head_dim // 2,
+            text + 1,
+            use_real=True,
+            repeat_interleave_real=False,
         )
         made = cis(*rows, "half")
         return {"condition": made[:1], "audio": made[1:]}
     rope = module(name, path)
     if "StableAudio3" in name:
-        angles = rope(text + 64, "cpu")
-        return {"audio": cis(angles.cos(), angles.sin(), "half")[64:]}
+        before = kind.config.num_memory_tokens
+        angles = rope(text + before, "cpu")
+        return {"audio": cis(angles.cos(), angles.sin(), "half")[before:]}
     if "LongCat" in name:
         made = cis(*rope(torch.empty(1, text, 0)), "half")
         return {"attention:audio": made, "cross:text": made}

@@ -5,22 +5,26 @@ from __future__ import annotations
 import ast
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Literal, final
+from typing import Any, ClassVar, Literal, NamedTuple, final
 
 import numpy as np
 
 from posenc._core import expressions
-from posenc._core.errors import bad_argument, bad_spec, suggest
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.spec.spec import Value
 
 Size = int | Sequence[Any]
+Affine = float | tuple[float, ...]  # a number for all axes, or for each
 _CALLS = {
     **expressions.CALLS,
     "max": lambda *values: functools.reduce(np.maximum, values),
     "min": lambda *values: functools.reduce(np.minimum, values),
 }
+_SIZES = ("tokens", "frames", "rows", "columns")
+_CELLS = ("i", "t", "h", "w", "number", "picture", "pictures", "next", *_SIZES)
 _TODO = "n tokens are ('text', n), a picture or film is ('image', (frames, rows, columns))."
 
 
@@ -83,13 +87,32 @@ class ScenePart(Value):
 
     _counted = ("multiple",)
 
+    @property
+    def is_grid(self) -> bool:
+        """Whether a coordinate is that of a cell, so that the part has frames, rows and columns."""
+        return bool({*self.names} & {"t", "h", "w"})
+
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
-        for text in filter(None, (*self.coordinates, self.after)):
+        for text in self.texts:
             try:
-                _parsed(text)
+                nodes = [*ast.walk(_parsed(text))]
             except (SyntaxError, ValueError, RecursionError):
-                raise bad_spec("ScenePart: coordinates", "expressions", repr(text)[:80]) from None
+                nodes = [ast.Pass()]
+            fits = all(isinstance(node, expressions.NODES) for node in nodes)
+            self._require(fits, "coordinates", "expressions", repr(text)[:80])
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The expressions that it has."""
+        return tuple(filter(None, (*self.coordinates, self.after)))
+
+    @property
+    def names(self) -> dict[str, str]:
+        """What its expressions name, with the size that they ask a part for."""
+        nodes = [node for text in self.texts for node in ast.walk(_parsed(text))]
+        plain = {node.id: "" for node in nodes if isinstance(node, ast.Name)}
+        return plain | {ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 @functools.lru_cache(maxsize=1024)
@@ -147,6 +170,8 @@ class SceneRule(Value):
     pixels: tuple[int, ...] = ()
     elsewhere: tuple[tuple[str, str], ...] = ()
 
+    builder: ClassVar[str] = "scene"
+
     def check(self) -> None:
         """Raise `SpecError` when parts do not fit together."""
         names = [part.name for part in self.parts]
@@ -155,10 +180,22 @@ class SceneRule(Value):
             fits = len(part.coordinates) in (0, len(self.axes))
             expected = f"a coordinate for each of the axes {self.axes}, or none"
             self._require(fits, "parts", expected, f"{part.name}: {part.coordinates}")
+            for name, size in part.names.items():
+                sized = size in _SIZES and name in (*names, "largest")
+                fits = sized if size else name in {*_CALLS, *_CELLS, *dict(self.facts)}
+                expected = f"parts, sizes ({', '.join(_SIZES)}), facts and {', '.join(_CELLS)}"
+                self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
         self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
 
-    def build(self, scene: Sequence[tuple[str, Size]], **facts: Any) -> Placed:
+    def build(
+        self,
+        scene: Sequence[tuple[str, Size]],
+        *,
+        scale: Affine = 1,
+        shift: Affine = 0,
+        **facts: Any,
+    ) -> Placed:
         """The positions of the parts of a scene.
 
         Parameters
@@ -166,6 +203,10 @@ class SceneRule(Value):
         scene : sequence of (str, int or tuple)
             Name and size of each part: a number of tokens, or a grid of so many frames, rows and
             columns of tokens. Frames may be a sequence of their times.
+        scale, shift : number or tuple of numbers
+            What the positions of grids are multiplied by, and what is then added, for all axes or
+            each. A scale below 1 brings a larger picture to the positions of training. Integers
+            stay integers; others need a spec of `phase="real"`.
         **facts
             Facts of the call, by their names in `forward` of the class: `fps`.
 
@@ -189,51 +230,51 @@ class SceneRule(Value):
         >>> {name: rows.shape for name, rows in placed.items()}
         {'text': (7, 3), 'image': (4096, 3)}
         """
-        caller = "SceneRule.build"
         offered = dict(self.facts)
         for name in facts:
-            if name not in offered:
-                raise bad_argument(caller, _listed(offered), repr(name), suggest(name, offered))
-        if isinstance(scene, str) or not isinstance(scene, Sequence):
-            raise bad_argument(caller, "a list of parts", repr(scene)[:80], _TODO)
+            kinds = ", ".join(offered) or "no facts, as its model takes none"
+            _need(name in offered, "build", f"facts: {kinds}", repr(name), suggest(name, offered))
+        _need(isinstance(scene, (list, tuple)), "build", "a list of parts", repr(scene)[:80], _TODO)
         pieces = [self._piece(one) for one in scene]
         if self.order == "parts":
             pieces.sort(key=lambda piece: self.parts.index(piece.part))
-        view = _View(pieces, {**offered, **facts}, caller)
-        placed, order = Placed(), []
+        view, placed, order = _View(pieces, {**offered, **facts}), Placed(), []
         for piece in pieces:
-            count = view.numbers.get(piece.part.name, 0)
+            count = view.numbers[piece.part.name]
             order.append(f"{piece.part.name} {count + 1}" if count else piece.part.name)
             if (rows := view.place(piece)) is not None:
-                self._check_ends(rows, order[-1], caller)
-                placed[order[-1]] = rows
+                for axis, end, last in zip(
+                    self.axes, self.ends, np.atleast_1d(rows.max(0, initial=0)), strict=False
+                ):
+                    expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
+                    _need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
+                placed[order[-1]] = self._moved(rows, scale, shift) if piece.part.is_grid else rows
         placed.order = tuple(order)
         return placed
 
+    def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
+        """The positions of a grid by the map that the caller asks for."""
+        for name, numbers in (("scale", scale), ("shift", shift)):
+            array = np.asarray(numbers)
+            if array.dtype.kind not in "iuf" or array.shape not in ((), (len(self.axes),)):
+                expected = f"a number, or one for each of the axes {self.axes}"
+                raise bad_argument(f"SceneRule.build: {name}", expected, repr(numbers)[:80])
+        return rows * np.asarray(scale) + np.asarray(shift)
+
     def _piece(self, one: Any) -> _Piece:
         """A part of a scene with its size, checked."""
-        caller = "SceneRule.build"
-        if not (isinstance(one, Sequence) and len(one) == 2 and isinstance(one[0], str)):
-            raise bad_argument(caller, "pairs of a name and a size", repr(one)[:80], _TODO)
-        names = [part.name for part in self.parts]
-        if one[0] not in names:
-            others = [pipeline for part, pipeline in self.elsewhere if part == one[0]]
-            todo = f"{others[0]} has it: read its folder." if others else suggest(one[0], names)
-            raise bad_argument(caller, f"a part of {', '.join(names)}", repr(one[0]), todo)
-        size, is_grid = one[1], isinstance(one[1], (tuple, list))
-        numbers = [*size] if is_grid else [size]
-        times = [] if _is_count(numbers[0]) or not is_grid else [*numbers[0]]
-        numbers[0] = len(times) or numbers[0]
-        if len(numbers) not in (1, 3) or not all(_is_count(number) for number in numbers):
-            raise bad_argument(caller, "a number of tokens, or three of a grid", repr(one), _TODO)
-        return _Piece(self.parts[names.index(one[0])], tuple(map(int, numbers)), times)
-
-    def _check_ends(self, rows: np.ndarray, name: str, caller: str) -> None:
-        largest = np.atleast_1d(rows.max(0, initial=0))
-        for axis, end, last in zip(self.axes, self.ends, largest, strict=False):
-            if end is not None and last >= end:
-                expected = f"coordinates below {end} on axis {axis!r}, where the class's table ends"
-                raise bad_argument(f"{caller}: {name}", expected, int(last))
+        pair = isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
+        _need(pair, "build", "pairs of a name and a size", repr(one)[:80], _TODO)
+        (name, size), names = one, [part.name for part in self.parts]
+        others = [f"{own} has it: read its folder." for part, own in self.elsewhere if part == name]
+        todo = [*others, suggest(name, names)][0]
+        _need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
+        numbers = [*size] if isinstance(size, (list, tuple)) else [size]
+        times = [*numbers[0]] if len(numbers) == 3 and isinstance(numbers[0], Iterable) else []
+        numbers[:1] = [len(times)] if times else numbers[:1]
+        fits = len(numbers) in (1, 3) and all(map(_is_count, numbers)) and all(numbers[1:])
+        _need(fits, "build", "a number of tokens, or three of a grid", repr(one)[:80], _TODO)
+        return _Piece(self.parts[names.index(name)], tuple(map(int, numbers)), times)
 
     def cells(self, *, height: int, width: int, frames: int = 1) -> tuple[int, int, int]:
         """The grid of tokens of a picture or film, by the VAE beside the config.
@@ -262,19 +303,17 @@ class SceneRule(Value):
         >>> rule.cells(height=480, width=832, frames=81)
         (21, 30, 52)
         """
-        caller = "SceneRule.cells"
-        if not self.pixels:
-            todo = (
-                "Read the folder of the pipeline, where vae/config.json lies beside the "
-                "transformer, or count tokens yourself."
-            )
-            raise bad_argument(caller, "a scene with the config of its VAE", "none", todo)
+        todo = (
+            "Read the folder of the pipeline, where vae/config.json lies beside the transformer, "
+            "or count tokens yourself."
+        )
+        _need(bool(self.pixels), "cells", "a scene with the config of its VAE", "none", todo)
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
-            if not _is_count(size) or size % step or size < step:
-                raise bad_argument(f"{caller}: {name}", f"a multiple of {step} pixels", size)
-        if not _is_count(frames) or (frames - 1) % time or frames < 1:
-            raise bad_argument(f"{caller}: frames", f"one more than a multiple of {time}", frames)
+            fits = _is_count(size) and size >= step and size % step == 0
+            _need(fits, f"cells: {name}", f"a multiple of {step} pixels", size)
+        fits = _is_count(frames) and frames > 0 and (frames - 1) % time == 0
+        _need(fits, "cells: frames", f"one more than a multiple of {time}", frames)
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:
@@ -287,90 +326,76 @@ def _is_count(value: Any) -> bool:
     return whole and bool(value >= 0)
 
 
-def _listed(facts: Mapping[str, Any]) -> str:
-    return f"a fact of {', '.join(facts)}" if facts else "no facts: this model takes none"
+def _need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
+    """Raise `ArgumentError` unless a condition holds."""
+    if not holds:
+        raise bad_argument(f"SceneRule.{field}", expected, came, todo)
 
 
-@dataclass
-class _Piece:
+class _Piece(NamedTuple):
     """A part of one scene: a number of tokens, or frames, rows and columns."""
 
     part: ScenePart
     size: tuple[int, ...]
     times: list[Any]
 
-    @property
-    def is_grid(self) -> bool:
-        return len(self.size) == 3
-
-    @property
-    def tokens(self) -> int:
-        count = int(np.prod(self.size))
-        return count + -count % self.part.multiple
-
     def sizes(self) -> dict[str, int]:
-        grid = zip(("frames", "rows", "columns"), self.size, strict=True) if self.is_grid else ()
-        return {"tokens": self.tokens, **dict(grid)}
+        """What other parts may name: tokens with those that pad it, and the size of a grid."""
+        count, grid = int(np.prod(self.size)), _SIZES[1:][: len(self.size)]
+        tokens = count + -count % self.part.multiple
+        return {"tokens": tokens} | dict(zip(grid[2:] and grid, self.size, strict=False))
 
 
 class _View:
     """What the coordinates of a scene may name."""
 
-    def __init__(self, pieces: list[_Piece], facts: Mapping[str, Any], caller: str) -> None:
-        self.pieces, self.facts, self.caller = pieces, facts, caller
-        self.numbers: dict[str, int] = {}  # parts of each name so far
-        self.pictures = 0
-        self.next = 0
+    def __init__(self, pieces: list[_Piece], facts: Mapping[str, Any]) -> None:
+        self.pieces, self.facts, self.next, self.picture = pieces, facts, 0, 0
+        self.numbers: Counter[str] = Counter()  # parts of each name so far
+        self.pictures = sum("rows" in one.sizes() for one in pieces)
 
     def place(self, piece: _Piece) -> np.ndarray | None:
         """The positions of a part, or None where it does not turn."""
-        cells: dict[str, Any] = {**piece.sizes(), "next": self.next, "picture": self.pictures}
-        cells["number"] = self.numbers.get(piece.part.name, 0)
-        cells["pictures"] = sum(one.is_grid for one in self.pieces)
-        self.numbers[piece.part.name] = cells["number"] + 1
-        self.pictures += piece.is_grid
-        count = int(np.prod(piece.size)) if piece.is_grid else piece.tokens
-        cells["i"] = np.arange(count)
-        if piece.is_grid:
-            lines = [
-                np.asarray(piece.times or range(piece.size[0])),
-                *map(np.arange, piece.size[1:]),
-            ]
-            grid = np.meshgrid(*lines, indexing="ij")
-            cells |= dict(zip("thw", (axis.reshape(-1) for axis in grid), strict=True))
-        if not piece.part.coordinates:
+        part, sizes = piece.part, piece.sizes()
+        tokens, grid = sizes["tokens"], "rows" in sizes
+        count = int(np.prod(piece.size)) if grid else tokens
+        cells: dict[str, Any] = {**self.facts, **sizes, "i": np.arange(count), "next": self.next}
+        cells |= {"picture": self.picture, "pictures": self.pictures}
+        cells["number"] = self.numbers[part.name]
+        self.numbers[part.name] += 1
+        self.picture += grid
+        if grid:
+            lines = [piece.times or range(piece.size[0]), *map(range, piece.size[1:])]
+            axes = np.meshgrid(*lines, indexing="ij")
+            cells |= dict(zip("thw", (axis.reshape(-1) for axis in axes), strict=True))
+        if not part.coordinates:
             return None
 
         def item(node: ast.expr) -> Any:
-            return self._item(node, cells, piece)
+            if isinstance(node, ast.Subscript):
+                return item(node.value)[expressions.evaluate(node.slice, item)]
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                return self._of_part(node.value.id, node.attr)
+            name = ast.unparse(node)
+            size = f"{tokens} tokens"
+            _need(name in cells, "build", f"a grid for {part.name!r}", size, _TODO)
+            fact = f"{name}=, a fact of the call that {part.name!r} needs"
+            _need(not isinstance(cells[name], str), "build", fact, "none")
+            return cells[name]
 
         def value(text: str) -> Any:
             return expressions.evaluate(_parsed(text), item, _CALLS)
 
-        columns = [np.broadcast_to(value(text), (count,)) for text in piece.part.coordinates]
-        rows = np.pad(np.stack(columns, axis=-1), ((0, piece.tokens - count), (0, 0)))
-        after = piece.part.after
-        self.next = value(after) if after else math.ceil(rows.max(initial=self.next - 1)) + 1
+        columns = [np.broadcast_to(value(text), (count,)) for text in part.coordinates]
+        rows = np.pad(np.stack(columns, axis=-1), ((0, tokens - count), (0, 0)))
+        last = rows.max(initial=self.next - 1)
+        self.next = value(part.after) if part.after else math.ceil(last) + 1
         rows = rows[:, 0] if rows.shape[1] == 1 else rows
         return rows.astype(np.int64 if rows.dtype.kind in "iub" else np.float64)
 
-    def _item(self, node: ast.expr, cells: Mapping[str, Any], piece: _Piece) -> Any:
-        if isinstance(node, ast.Subscript):
-            place = expressions.evaluate(node.slice, lambda inner: self._item(inner, cells, piece))
-            return self._item(node.value, cells, piece)[place]
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            chosen = [p for p in self.pieces if node.value.id in (p.part.name, "largest")]
-            sizes = [one.sizes().get(node.attr, 0) for one in chosen]
-            return max(sizes, default=0) if node.value.id == "largest" else [*sizes, 0][0]
-        name = ast.unparse(node)
-        if name in cells:
-            return cells[name]
-        if name not in self.facts:
-            raise bad_argument(
-                self.caller, f"a grid for {piece.part.name!r}", f"{piece.size[0]} tokens", _TODO
-            )
-        if self.facts[name] == "required":
-            raise bad_argument(
-                self.caller, f"{name}=, a fact of the call that {piece.part.name!r} needs", "none"
-            )
-        return self.facts[name]
+    def _of_part(self, name: str, size: str) -> int:
+        """A size of the first part of a name, or the largest of all; 0 where there is none."""
+        sizes = [
+            one.sizes().get(size, 0) for one in self.pieces if name in (one.part.name, "largest")
+        ]
+        return max(sizes, default=0) if name == "largest" else [*sizes, 0][0]

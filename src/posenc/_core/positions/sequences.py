@@ -86,37 +86,11 @@ def multimodal(
         raise bad_argument(f"{caller}: after", "'largest' or 'space'", repr(after))
     grid = ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after])
     rule = SceneRule(("t", "h", "w"), (ScenePart("text", ("next + i",) * 3), grid), order="scene")
-    placed = rule.build([_part(one, caller) for one in layout])
+    # Whatever is no sequence is told what a scene has.
+    kinds = ("grid" if isinstance(part, (tuple, list)) else "text" for part in layout)
+    placed = rule.build([*zip(kinds, layout, strict=True)])
     whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *placed.values()]) + start
     return integers(whole, xp=library(xp), device=device, caller=caller)
-
-
-def _part(part: Any, caller: str) -> tuple[str, Any]:
-    """An entry of a layout as a part of a scene."""
-    if isinstance(part, (int, np.integer)) and not isinstance(part, bool) and part >= 0:
-        return "text", part
-    todo = "An image is (1, rows, columns), n tokens of text are n."
-    if not isinstance(part, (tuple, list)) or len(part) != 3:
-        raise bad_argument(
-            f"{caller}: layout",
-            "counts of text tokens and grids (frames, rows, columns)",
-            repr(part),
-            todo,
-        )
-    frames, rows, columns = part
-    counted = isinstance(frames, (int, np.integer)) and not isinstance(frames, bool)
-    times = () if counted else _known(frames, f"{caller}: frames")
-    sizes = (int(frames) if counted else len(times), rows, columns)
-    if any(isinstance(n, (bool, float)) or n < 1 for n in sizes):
-        raise bad_argument(f"{caller}: layout", "sizes of at least 1", repr(part), todo)
-    return "grid", (times if not counted else sizes[0], rows, columns)
-
-
-def _known(values: Any, caller: str) -> np.ndarray:
-    array: np.ndarray = integers(values, xp=library(np), caller=caller)
-    if array.ndim != 1:
-        raise bad_argument(caller, "a number, or one time for each frame", array.shape)
-    return array
 
 
 def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:

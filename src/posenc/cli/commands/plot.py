@@ -20,6 +20,7 @@ from posenc.cli.options.common import (
     refuse,
     with_options,
 )
+from posenc.cli.options.encodings import NAMES
 from posenc.cli.options.flags import encoding_advice
 from posenc.cli.options.pictures import (
     PlotSubject,
@@ -35,7 +36,7 @@ from posenc.cli.options.pictures import (
     whole_numbers,
     words_of,
 )
-from posenc.cli.output.show import print_json
+from posenc.cli.output.lines import print_json
 from posenc.plot.rows import PICTURES, PictureRow
 
 HELP = """Draw an encoding.
@@ -180,6 +181,15 @@ def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     return replace(words, **b_options)
 
 
+def _losses_or_one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """One encoding; for losses that of the models that were trained, which need not be named."""
+    if options["loss"] and not any(options[name] for name in NAMES):
+        from posenc.plot.trained import trained_losses
+
+        options["dim"] = options["dim"] or trained_losses().dim
+    return _one(row, options)
+
+
 def _models(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """Configs of models."""
     configs = list(options.pop("configs")) or None
@@ -193,6 +203,7 @@ READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = 
     "attention": _sentence,
     "find": _values,
     "compare": _two,
+    "stretch": _losses_or_one,
     "scene": _models,
 }
 PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {

@@ -35,7 +35,7 @@ from posenc.cli.options.encodings import (
 )
 from posenc.cli.options.encodings import OPTIONS as NAMED
 from posenc.cli.options.places import grid_sides
-from posenc.cli.output.show import print_json, print_lines
+from posenc.cli.output.lines import print_json, print_lines
 from posenc.plot.draw.picture import FORMATS
 from posenc.plot.palette import THEMES
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
@@ -64,6 +65,7 @@ PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 DEEPEST_PART = 8
 
 
+@checked_call
 def from_hf(
     config: Any,
     *,
@@ -249,8 +251,8 @@ class _Reader:
         text = [key for key in parts if key in MAIN_PARTS]
         if text and not made.types and class_defaults(keys.data.get("model_type")) is not None:
             notes.warning(
-                f"{keys.where(text[0])} is no part of the class in transformers {made.version}, "
-                "which reads keys beside it: the file was written for other code"
+                f"{keys.where(text[0])} is not read by the class in transformers {made.version}, "
+                "which reads the keys around it: the file was written for other code"
             )
         labels = {label_of(key) for key in parts}
         absent = [key for key in made.types if not keys.data.get(key)]
@@ -259,9 +261,10 @@ class _Reader:
         foreign = bool(missing and others) and not flat
         if foreign:
             notes.warning(
-                f"{keys.where(missing[0])}, which the class in transformers {made.version} reads "
-                f"alone, is left out, and {keys.where(others[0])} is there: the file was written "
-                "for other code, whose parts these are; those of the class are in no entry"
+                f"{keys.where(missing[0])}, which alone the class in transformers {made.version} "
+                f"reads, is missing, and {keys.where(others[0])} is there: the file was written "
+                "for "
+                "other code; the plan has the parts of the file, not those of the class"
             )
         for key, kind in made.types.items():
             value, where = keys.data.get(f"{key}_dict") or keys.data.get(key), keys.where(key)
@@ -331,7 +334,8 @@ class _Reader:
                 continue
             if "partial_because" in rule:
                 notes.warning(
-                    f"{rule.get('name', 'attention')}: partly, because {rule['partial_because']}"
+                    f"{rule.get('name', 'attention')}: read in part, because "
+                    f"{rule['partial_because']}"
                 )
             if "note" in rule:
                 notes.remark(rule["note"])
@@ -346,8 +350,8 @@ class _Reader:
             self.entries[before:] = by_file(keys, row, self.entries[before:], file, notes)
         for key, value in keys.defaulted.items() if keys.data else ():
             notes.remark(
-                f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in "
-                f"transformers {class_parts(None).version} takes for it"
+                f"{keys.where(key)} is left out: {repr(value)[:80]}, the default of the class in "
+                f"transformers {class_parts(None).version}"
             )
         self._finish(keys, notes)
 

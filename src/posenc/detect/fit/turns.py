@@ -124,7 +124,7 @@ def of_rotations(
     each head at each position.
     """
     best: tuple[RotarySpec, np.ndarray, np.ndarray] | None = None
-    for candidate in _pairings(spec, x.shape[-1]):
+    for candidate in pairings(spec, x.shape[-1]):
         factors, left = _fit(candidate, x, y)
         if best is None or np.median(left) < np.median(best[2]) / 4:
             best = candidate, factors, left
@@ -134,7 +134,8 @@ def of_rotations(
     return best
 
 
-def _pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
+def pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
+    """The spec, and the same angles on other channels of heads so wide."""
     yield spec
     channels = spec.channels
     others = (d for d in (width, width // 2, width // 4) if d != spec.dim and d % 2 == 0)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
 import math
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,21 +15,15 @@ import numpy as np
 
 from posenc._core.errors import (
     ArgumentError,
-    DataError,
-    DependencyError,
-    bad_data,
     mismatch,
 )
-from posenc._core.guard import foreign, offline
-from posenc._core.io.checkpoints import load, open_store
+from posenc._core.io.checkpoints import open_store
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
 from posenc.detect.contract.sides.modules import (
     answering,
-    counted,
     rebuilt,
-    without_code,
 )
 from posenc.detect.contract.sides.side import (
     Buffer,
@@ -39,11 +31,12 @@ from posenc.detect.contract.sides.side import (
     Implementation,
     digest_of,
     of_buffers,
+    of_rows,
     of_tensors,
 )
 from posenc.detect.explain import to_hf
-from posenc.detect.facts import facts
 from posenc.detect.facts.arrays import FREQUENCIES, ROWS
+from posenc.detect.facts.folders import building, library, on_meta
 from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.facts.tables import COSINES, SINES
 from posenc.detect.subject import CannotAsk, Subject, refuse_if
@@ -220,6 +213,8 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
             and any(kind.search(key) for kind in kinds)
         }  # fmt: skip
         mute = [key for key in store.arrays if COSINES.search(key) and key not in arrays]
+        if store.format == "npy" and not arrays:  # which has no names
+            return of_rows(name, next(iter(store.arrays.values())).whole())
 
     def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
         values = array.reshape(-1)
@@ -234,37 +229,9 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
 
 def of_folder(folder: str, name: str) -> Comparand:
     """The rotary modules of the class that a folder's config names, without its own code."""
-    torch = _library("torch", "which transformers builds its models with")
-    transformers = _library("transformers", "whose class hf:FOLDER asks")
-    refuse_if(
-        not Path(folder).is_dir(),
-        mismatch("diff", "hf: and a folder that is there", repr(folder)),
-        ArgumentError,
-    )
-    data = load(Path(folder), f"diff: {name}")
-    kind = data.get("model_type")
-    if not isinstance(kind, str) or kind not in transformers.CONFIG_MAPPING:
-        received = "code of the model's own" if "auto_map" in data else f"model_type {kind!r}"
-        raise bad_data(f"diff: {name}", "a class of transformers", received)
-    # It knows how many layers a model has; what a class builds of other sizes is counted below.
-    for error in facts(data).plan.errors:
-        refuse_if(
-            "more than any model has" in error,
-            mismatch(f"diff: {name}", "a model that transformers builds", error),
-            DataError,
-        )
-    with warnings.catch_warnings(), foreign(f"the building of {name}", timed=False), offline():
-        warnings.simplefilter("ignore")
-        try:
-            config = transformers.CONFIG_MAPPING[kind].from_dict(without_code(data))
-            with torch.device("meta"), counted(torch):
-                model = transformers.AutoModel.from_config(
-                    config, attn_implementation="eager", trust_remote_code=False
-                )
-            materialise(model)
-        except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            raise bad_data(f"diff: {name}", "a model that transformers builds", reason) from error
+    model = on_meta(Path(folder), f"diff: {name}")
+    with building(f"diff: {name}"):
+        materialise(model)
     side = of_model(model, name)
     return side._replace(remarks=(f"{name}: weights were not read", *side.remarks))
 
@@ -293,8 +260,11 @@ def of_engine(text: str, name: str) -> Comparand:
         mismatch("diff", "engine:vllm=CONFIG", repr(name)),
         ArgumentError,
     )
-    layers = _library("vllm.model_executor.layers.rotary_embedding", "whose classes are asked")
-    torch = _library("torch", "which vLLM is built with")
+    caller = f"diff: {name}"
+    layers = library(
+        "vllm.model_executor.layers.rotary_embedding", "whose classes are asked", caller
+    )
+    torch = library("torch", "which vLLM is built with", caller)
     data = to_hf(Path(path), "hf5").config
     data = data.get("text_config", data)
     parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
@@ -323,11 +293,3 @@ def of_engine(text: str, name: str) -> Comparand:
 
     remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
     return Comparand(name, whole=False, answers=answers, remarks=(remark,))
-
-
-def _library(name: str, why: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        todo = "Install it, or compare a function: MODULE:NAME."
-        raise DependencyError(mismatch("diff", f"{name}, {why}", str(error)[:100], todo)) from error

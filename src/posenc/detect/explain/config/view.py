@@ -176,7 +176,7 @@ def is_number(value: Any) -> bool:
 
 
 # Words of warnings that leave something of the model out of the plan.
-OPEN = ("unknown, because", "partly, because", "was not read")
+OPEN = ("unknown, because", "read in part, because", "was not read")
 
 
 def is_open(note: Note) -> bool:

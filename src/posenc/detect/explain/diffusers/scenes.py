@@ -94,7 +94,8 @@ def _pixels(keys: Keys, rule: Any, pipeline: Mapping[str, Any]) -> tuple[int, ..
     """Frames, rows and columns of pixels in a token, by the config of the VAE; none without."""
     for config in (pipeline.get(name) for name in VAES if "patch" in rule):
         if isinstance(config, Mapping) and (row := diffusion.vaes().get(config.get("_class_name"))):
-            own = Keys(config, "vae", row.get("defaults", {}))
+            stated = {key: value for key, value in config.items() if value is not None}
+            own = Keys(stated, "vae", row.get("defaults", {}))
             time, space = _number(own, row.get("time", "1")), _number(own, row["space"])
             patch = _each(keys, rule["patch"], 2)
             frames, *sides = patch if len(patch) == 3 else [1, *patch]

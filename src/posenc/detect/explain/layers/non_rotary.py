@@ -6,6 +6,7 @@ The rows of families say what keys of a config mean; `posenc.presets.row_types` 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -233,15 +234,13 @@ def filled(keys: Keys, template: Any, field: str, stage: int, notes: Notes) -> A
         return _of_key(keys, template, field, stage, notes)
     if "match" in template:
         return _by_word(keys, template, field, stage, notes)
-    if "numbers" in template:
-        return _numbers(keys, template["numbers"], field, notes)
     if "repeat" in template:
         value, times = (_number(keys, [template[key]], stage) for key in ("repeat", "times"))
         return [value] * (times or 0)
     if "dealt" in template:
         return _dealt(keys, **template)
-    if "integers" in template:
-        return _of_list(keys, template["integers"], template.get("over", 1), field, notes)
+    if "integers" in template or "numbers" in template:
+        return _of_list(keys, template, field, notes)
     return {
         key: filled(keys, value, f"{field}.{key}" if field else key, stage, notes)
         for key, value in template.items()
@@ -284,25 +283,25 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _of_list(keys: Keys, key: str, over: int, field: str, notes: Notes) -> list[int]:
-    value = keys.get(key)
-    listed: Sequence[Any] = value if isinstance(value, (list, tuple)) else [None]
-    if not all(type(item) is int and item % over == 0 for item in listed):
-        kind = "whole" if over == 1 else "even"
-        raise UnsettledError(f"{keys.where(key)} is not a list of {kind} numbers")
-    notes.source(field, keys.origin(key), keys.where(key))
-    return [item // over for item in listed]
-
-
-def _numbers(keys: Keys, path: str, field: str, notes: Notes) -> list[float]:
-    """A list of numbers: a key, or `part.key` in a dictionary."""
-    value: Any = keys.get(path.partition(".")[0])
-    for key in path.split(".")[1:]:
-        value = value.get(key) if isinstance(value, Mapping) else None
-    if not isinstance(value, (list, tuple)) or not all(map(is_number, value)):
-        raise UnsettledError(f"{keys.where(path)} is not a list of numbers")
-    notes.source(field, "config", keys.where(path))
-    return [float(item) for item in value]
+def _of_list(keys: Keys, template: Mapping[str, Any], field: str, notes: Notes) -> list[Any]:
+    """A list of whole numbers, or of any: of a key, or of `part.key` in a dictionary."""
+    kind, over = ("numbers", "integers")["integers" in template], template.get("over", 1)
+    path = template[kind]
+    value = functools.reduce(
+        lambda part, key: part.get(key) if isinstance(part, Mapping) else None,
+        path.split(".")[1:],
+        keys.get(path.partition(".")[0]),
+    )
+    whole = kind == "integers"
+    fits = isinstance(value, (list, tuple)) and all(
+        is_number(item) and (not whole or (type(item) is int and item % over == 0))
+        for item in value
+    )
+    if not fits:
+        adjective = "" if not whole else "whole " if over == 1 else "even "
+        raise UnsettledError(f"{keys.where(path)} is not a list of {adjective}numbers")
+    notes.source(field, keys.origin(path.partition(".")[0]), keys.where(path))
+    return [item // over if whole else float(item) for item in value]
 
 
 def _dealt(keys: Keys, *, dealt: str, axes: int, pairs: str) -> list[int]:

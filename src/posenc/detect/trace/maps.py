@@ -1,0 +1,267 @@
+"""What became of each token and head, as exact matrices, by gradients of ones.
+
+What lies between a tensor and the cuts behind it is linear, so the gradient of one of its numbers
+is a row of that map. Tokens share nothing, so one gradient tells of a channel of all of them; heads
+share something where keys are expanded, and are then asked class by class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from posenc.detect.trace.recorder import Cut
+
+RANK = ("projection", "scale", "norm", "product", "attention", "function", "embedding", "softmax")
+PROBED, PROBED_HALVES = 1e-5, 2.0**-5  # of the largest: what such vectors may be off by
+MOST_ENTRIES = 6  # for each channel; a turn of pairs has two
+HALVES_DRAWS = 3
+PROBES = 2  # random vectors that tell whether two heads that share their numbers are turned alike
+
+
+@dataclass(eq=False)
+class LinearMap:
+    """Maps of rows, by their numbers that are not 0.
+
+    `outputs[r, c] = sum of inputs[r, i] * values[e, r]` over entries e = (i, c), and what does not
+    depend on the inputs.
+    """
+
+    rows: np.ndarray  # (heads, tokens of all sequences, channels): where they are in the tensor
+    inputs: np.ndarray  # (heads, tokens, inputs): what they read, in all leaves in a line; -1: none
+    entries: np.ndarray  # (entries, 2): input and channel
+    values: np.ndarray  # (entries, heads, tokens)
+    leaves: list[Cut]
+    mixes: bool  # whether any channel reaches another one
+    pooled: bool = False  # whether numbers of several tokens are read by one
+    dropped: bool = False  # whether leaves that add up were left out
+    dense: bool = False  # whether it has too many entries to be a turn of pairs
+
+    @property
+    def read(self) -> np.ndarray:
+        """Which rows read anything, (heads, tokens)."""
+        return np.asarray((self.inputs >= 0).any(axis=-1))
+
+    def matrices(self, head: int) -> np.ndarray:
+        """Those of a head, (tokens, inputs, channels)."""
+        made = np.zeros((self.rows.shape[1], self.inputs.shape[-1], self.rows.shape[-1]))
+        made[:, self.entries[:, 0], self.entries[:, 1]] = self.values[:, head].T
+        return made
+
+
+class Seeds:
+    """Gradients of chosen numbers of a tensor, in all leaves in a line."""
+
+    def __init__(self, tensor: Tensor, leaves: Sequence[Cut]) -> None:
+        self.tensor, self.leaves = tensor, [cut.leaf for cut in leaves]
+
+    def touched(self, places: np.ndarray) -> np.ndarray:
+        """Which numbers any of these depend on: a sum of few digits may be 0 by accident."""
+        draws = 1 if self.tensor.dtype.itemsize > 2 else HALVES_DRAWS
+        rng = np.random.default_rng(0)
+        return np.logical_or.reduce(
+            [self(places, rng.uniform(1, 2, places.shape)) != 0 for _ in range(draws)]
+        )
+
+    def __call__(self, places: np.ndarray, values: np.ndarray | float = 1.0) -> np.ndarray:
+        """The gradient of the sum of numbers at flat places, each times its value."""
+        seed = torch.zeros(self.tensor.numel(), dtype=self.tensor.dtype)
+        index = torch.from_numpy(np.ascontiguousarray(places).reshape(-1))
+        numbers = torch.as_tensor(np.broadcast_to(values, places.shape).reshape(-1).copy())
+        seed[index] = numbers.to(self.tensor.dtype)
+        seed = seed.reshape(self.tensor.shape).to(self.tensor.device)
+        parts = torch.autograd.grad(
+            self.tensor, self.leaves, seed, retain_graph=True, allow_unused=True
+        )
+        every = (
+            torch.zeros(leaf.numel()) if part is None else part.reshape(-1)
+            for leaf, part in zip(self.leaves, parts, strict=True)
+        )  # fmt: skip
+        return np.concatenate([part.double().cpu().numpy() for part in every])
+
+
+def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearMap | None:
+    """The matrices of rows (heads, tokens of all sequences, channels), flat places in a tensor.
+
+    None where no leaf is reached.
+    """
+    cuts = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    if not cuts or tensor.grad_fn is None:
+        return None
+    ask = Seeds(tensor, cuts)
+    count, width = rows.shape[1:]
+    reach = _heads(ask, rows)
+    classes = _classes(reach)
+    token, several = _owners(ask, rows)
+    starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
+    inputs = _inputs(reach, token, count, width, starts)
+    if inputs is None:
+        return None
+    mixes, diagonal = _mixing(ask, rows, inputs, classes)
+    taken = inputs[inputs >= 0]
+    dropped = bool((token >= 0).sum() > len(np.unique(taken)))
+    pooled = bool(several[taken].any())
+    made = LinearMap(
+        rows, inputs, np.empty((0, 2), int), np.empty(0), list(cuts), mixes, pooled, dropped
+    )
+    if not mixes:
+        made.entries = np.repeat(np.arange(width)[:, None], 2, axis=1)
+        made.values = np.moveaxis(diagonal, -1, 0)
+        return made
+    _fill(made, ask, classes)
+    return _ordered(made, starts)
+
+
+def _heads(ask: Seeds, rows: np.ndarray) -> np.ndarray:
+    """Which numbers each head reads, (heads, numbers)."""
+    return np.stack([ask.touched(head) for head in rows])
+
+
+def _classes(reach: np.ndarray) -> list[list[int]]:
+    """Heads in classes whose members share no numbers."""
+    classes: list[tuple[list[int], np.ndarray]] = []
+    for head, own in enumerate(reach):
+        for members, taken in classes:
+            if not (taken & own).any():
+                members.append(head)
+                np.logical_or(taken, own, out=taken)
+                break
+        else:
+            classes.append(([head], own.copy()))
+    return [members for members, _ in classes]
+
+
+def _owners(ask: Seeds, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The token that each number belongs to, -1 for none, and whether several read it.
+
+    Tokens are told by seeds that count in bits: the gradient of those with a bit is not 0.
+    """
+    count = rows.shape[1]
+    line = np.arange(count)
+    reached = ask.touched(rows)
+    token, several = np.zeros(len(reached), int), np.zeros(len(reached), bool)
+    for bit in range((count - 1).bit_length()):
+        chosen = (line >> bit) & 1 == 1
+        one, zero = (ask.touched(rows[:, c]) for c in (chosen, ~chosen))
+        token |= one.astype(int) << bit
+        several |= one & zero
+        reached |= one | zero
+    return np.where(reached, token, -1), several
+
+
+def _inputs(
+    reach: np.ndarray, token: np.ndarray, count: int, width: int, starts: np.ndarray
+) -> np.ndarray | None:
+    """Which numbers each head and token reads, (heads, tokens, inputs), in the order of the leaves.
+
+    Of leaves that add up, such as those of an adapter, the first that fills a row is read.
+    """
+    leaf = np.searchsorted(starts, np.arange(len(token)), side="right") - 1
+    rows = []
+    for own in reach:
+        places = np.flatnonzero(own & (token >= 0))
+        places = places[np.lexsort((places, leaf[places], token[places]))]
+        begin = np.searchsorted(token[places], np.arange(count + 1))
+        for t in range(count):
+            line = places[begin[t] : begin[t + 1]]
+            sizes = np.bincount(leaf[line], minlength=len(starts) - 1)
+            before = np.cumsum(sizes) - sizes
+            rows.append(line[before[leaf[line]] < width])
+    widest = max(map(len, rows), default=0)
+    if not widest:
+        return None
+    table = np.full((len(rows), widest), -1)
+    for number, line in enumerate(rows):
+        table[number, : len(line)] = line
+    return table.reshape(len(reach), count, widest)
+
+
+def _mixing(
+    ask: Seeds, rows: np.ndarray, inputs: np.ndarray, classes: list[list[int]]
+) -> tuple[bool, np.ndarray]:
+    """Whether channels mix, and what each is multiplied by if they do not."""
+    count, width = rows.shape[1:]
+    diagonal = np.zeros(rows.shape)
+    if inputs.shape[-1] != width:
+        return True, diagonal
+    channel = np.arange(width)
+    for bit in range(max(1, (width - 1).bit_length())):
+        chosen = (channel >> bit) & 1 == 1
+        for members in classes:
+            gradient = ask(rows[members][..., chosen])
+            taken = np.where(inputs[members] >= 0, gradient[inputs[members]], 0.0)
+            if (taken[..., ~chosen] != 0).any():
+                return True, diagonal
+            diagonal[np.ix_(members, range(count), chosen)] = taken[..., chosen]
+            if not bit:  # channel 0 has no bit
+                rest = ask(rows[members][..., ~chosen])
+                other = np.where(inputs[members] >= 0, rest[inputs[members]], 0.0)
+                diagonal[np.ix_(members, range(count), ~chosen)] = other[..., ~chosen]
+    return False, diagonal
+
+
+def _fill(made: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
+    """All entries, one channel of a class of heads at once."""
+    heads, count, width = made.rows.shape
+    entries: dict[tuple[int, int], np.ndarray] = {}
+    done: dict[int, int] = {}
+    room = PROBED if ask.tensor.dtype.itemsize > 2 else PROBED_HALVES
+    for members in classes:
+        where = made.inputs[members]
+        twins = [done.get(int(made.inputs[head].max()), -1) for head in members]
+        if _are_twins(made, ask, entries, members, twins, room):
+            for values in entries.values():
+                values[members] = values[twins]
+            continue
+        for channel in range(width):
+            gradient = ask(made.rows[members][..., channel])
+            taken = np.where(where >= 0, gradient[where], 0.0)
+            for number in np.flatnonzero((taken != 0).any(axis=(0, 1))).tolist():
+                values = entries.setdefault((number, channel), np.zeros((heads, count)))
+                values[members] = taken[..., number]
+            if len(entries) > MOST_ENTRIES * width:
+                made.dense = True
+                return
+        done |= {int(made.inputs[head].max()): head for head in members}
+    made.entries = np.array(list(entries), int).reshape(-1, 2)
+    made.values = np.array(list(entries.values())).reshape(-1, heads, count)
+
+
+def _are_twins(
+    made: LinearMap, ask: Seeds, entries: dict[tuple[int, int], np.ndarray],
+    members: list[int], twins: list[int], room: float,
+) -> bool:  # fmt: skip
+    """Whether heads read the numbers of heads that are known, and are turned alike."""
+    if -1 in twins or (made.inputs[members] != made.inputs[twins]).any():
+        return False
+    rng = np.random.default_rng(2)
+    for _ in range(PROBES):
+        signs = rng.choice([-1.0, 1.0], made.rows.shape[-1])
+        gradient = ask(made.rows[members], np.broadcast_to(signs, made.rows[members].shape))
+        seen = np.where(made.inputs[members] >= 0, gradient[made.inputs[members]], 0.0)
+        for (number, channel), values in entries.items():
+            seen[..., number] -= values[twins] * signs[channel]
+        if np.abs(seen).max() > room * max(np.abs(gradient).max(), 1e-30):
+            return False
+    return True
+
+
+def _ordered(made: LinearMap, starts: np.ndarray) -> LinearMap:
+    """Inputs of several leaves in the order of the channels that they reach."""
+    flat = made.inputs.reshape(-1, made.inputs.shape[-1])
+    leaf = np.searchsorted(starts, flat[int(np.argmax((flat >= 0).sum(axis=1)))], side="right")
+    if len({*leaf.tolist()}) < 2 or not len(made.entries):
+        return made
+    middle = {
+        number: float(made.entries[leaf[made.entries[:, 0]] == number, 1].mean())
+        for number in {*leaf[made.entries[:, 0]].tolist()}
+    }
+    blocks = sorted({*leaf.tolist()}, key=lambda number: middle.get(number, 0.0))
+    order = np.concatenate([np.flatnonzero(leaf == number) for number in blocks])
+    made.inputs = made.inputs[..., order]
+    made.entries[:, 0] = np.argsort(order)[made.entries[:, 0]]
+    return made

@@ -1,0 +1,323 @@
+"""The record of one forward run: attentions, and the products between which everything is linear.
+
+Every product with a weight, every function that is not linear and every product of two activations
+ends a graph of autograd, and begins another one at a *cut*: the same numbers, as a leaf. So what
+lies between two cuts is a linear map, and its graph is the record of it. Gradients are kept
+although the model runs without them, and no parameter is asked for one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves
+
+from posenc.detect.trace.operands import arranged
+
+
+def _names(text: str) -> frozenset[str]:
+    """Words of a text."""
+    return frozenset(text.split())
+
+
+PRODUCTS = _names("""
+    linear matmul __matmul__ __rmatmul__ mm bmm addmm addbmm baddbmm einsum tensordot conv1d
+    conv2d conv3d embedding bilinear
+    """)
+NORMS = _names("""
+    layer_norm rms_norm group_norm normalize batch_norm instance_norm
+    """)
+SOFTMAXES = frozenset(("softmax", "_softmax", "_safe_softmax", "sparsemax"))
+FUNCTIONS = _names("""
+    exp exp2 sigmoid tanh softplus silu gelu relu elu selu leaky_relu mish hardtanh
+    logsigmoid pow square __pow__ sqrt rsqrt reciprocal abs norm vector_norm var std log
+    log1p log_sigmoid max min amax amin logsumexp cumprod sin cos clamp erf relu6 celu
+    softsign sign round floor ceil trunc sort topk
+    """)
+AVERAGES = frozenset(("mean", "sum"))
+# What makes cosines of learned frequencies, or takes rows of them: the result is no weight.
+TABLES = _names("cos sin exp polar view_as_complex __getitem__ index_select gather narrow select")
+WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
+UNDIFFERENTIATED = ("flex_attention", "flash_attn_func", "flash_attn_varlen_func")
+DEEPEST = 3  # functions of one number between scores and their product
+WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
+
+
+@dataclass(eq=False)
+class Cut:
+    """Numbers at which a graph ends and another one begins."""
+
+    kind: str  # "projection", "product", "softmax", "norm", "scale", "function", "attention", …
+    name: str  # of the function of torch
+    leaf: Tensor
+    sources: tuple[Tensor, ...] = ()  # what the function took, at the end of the graph before
+
+    number: int = 0
+
+
+@dataclass(eq=False)
+class Attention:
+    """One attention: queries and keys (…, tokens, channels) as they met, values, and the output."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor | None
+    output: Cut | None
+    path: str = ""
+    layer: int | None = None  # its number among the modules of its list
+    call: int = 0
+    scores: Tensor | None = None  # what softmax took
+    product: Cut | None = None
+    scale: float | None = None  # where it is an argument
+    mask: Tensor | None = None  # likewise
+    causal: bool = False
+    softmax: Cut | None = None
+    after: Tensor | None = None  # what the next projection took of the output
+    stack: int = 0  # which list of modules it stands in
+    order: tuple[int, ...] = ()  # of the axes of scores, as (…, queries, keys)
+
+
+class Recorder(TorchFunctionMode):
+    """Sees every function of torch that a model calls."""
+
+    def __init__(self, parameters: Iterator[Tensor]) -> None:
+        super().__init__()
+        self.cuts: dict[int, Cut] = {}
+        self.order: list[Cut] = []
+        self.attentions: list[Attention] = []
+        self.unseen: list[str] = []
+        self.place: Any = lambda: ("", None, 0)
+        self.call = 0
+        self._weights = {p.untyped_storage().data_ptr() for p in parameters if _stored(p)}
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name in ("__set__", "__delete__") or _asks_only(func, name):
+            return func(*args, **kwargs)
+        if name in ("numpy", "__array__", "tolist", "item") and args[0].requires_grad:
+            return func(args[0].detach(), *args[1:], **kwargs)
+        result = _with_gradients(func, args, kwargs)
+        with torch.inference_mode(False), torch.enable_grad():
+            return self._seen(name, args, kwargs, result)
+
+    # --- what is a cut ----------------------------------------------------------------------------
+
+    def _seen(self, name: str, args: Any, kwargs: Any, result: Any) -> Any:
+        tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
+        if name == "scaled_dot_product_attention":
+            return self._attention(args, kwargs, result)
+        active = [t for t in tensors if _active(t)]
+        if not active:
+            return self._of_weights(name, tensors, result)
+        if not isinstance(result, Tensor):
+            reduced = name in FUNCTIONS and isinstance(result, tuple)
+            return _detached(result) if reduced else result
+        if any(result is t for t in tensors) or not result.is_floating_point():
+            return result  # written in place
+        if name in PRODUCTS:
+            return self._product(name, args, kwargs, tensors, result)
+        if name in SOFTMAXES:
+            return self.cut("softmax", name, result, active[0])
+        if name in NORMS:
+            return self.cut("norm", name, result, active[0])
+        if name in FUNCTIONS or (name in AVERAGES and _over_channels(args, kwargs)):
+            return self.cut("function", name, result, active[0])
+        if name in ("mul", "__mul__", "__rmul__", "multiply") and len(tensors) == 2:
+            other = tensors[1] if _active(tensors[0]) else tensors[0]
+            if len(active) == 1 and self._whole_weight(other):
+                return self.cut("scale", name, result, active[0])
+        return result
+
+    def _of_weights(self, name: str, tensors: list[Tensor], result: Any) -> Any:
+        """Weights stay weights, whatever they are cast to; what multiplies a constant is a cut."""
+        weights = [t for t in tensors if self._weight(t)]
+        if not weights or not isinstance(result, Tensor) or not result.is_floating_point():
+            return result
+        constants = [t for t in tensors if not self._weight(t) and t.is_floating_point()]
+        if name in PRODUCTS and (constants or name == "embedding"):
+            kind = "embedding" if name == "embedding" else "projection"
+            return self.cut(kind, name, result, *constants[:1])
+        if not constants and name not in TABLES:
+            setattr(result, WEIGHT, True)
+        return result
+
+    def _product(
+        self, name: str, args: Any, kwargs: Any, tensors: list[Tensor], result: Tensor
+    ) -> Any:
+        added = name in ("addmm", "baddbmm", "addbmm")
+        operands = tensors[1:3] if added else tensors[:2]
+        if len(operands) < 2:
+            return result
+        one, other = operands
+        if _active(one) and _active(other):
+            cut = self._cut("product", name, result, *operands)
+            self._second(name, args, operands, cut)
+            cut.sources = (*operands, *tensors[:1]) if added else tuple(operands)
+            vars(cut)["arguments"] = (args, kwargs)
+            return cut.leaf.clone()
+        weight, x = (other, one) if _active(one) else (one, other)
+        if not _active(x):  # the bias of a product of constants
+            return result
+        turning = (
+            not self._weight(weight)
+            and weight.shape[-1] == weight.shape[-2 if weight.ndim > 1 else -1]
+            and weight.shape[-1] <= WIDEST_TURN
+        )
+        if not self._weight(weight) and (turning or name not in ("linear", "conv1d", "conv2d")):
+            return result
+        return self.cut("projection", name, result, x)
+
+    def _weight(self, tensor: Tensor) -> bool:
+        if _active(tensor):
+            return False
+        marked = getattr(tensor, WEIGHT, False) or isinstance(tensor, torch.nn.Parameter)
+        return marked or (_stored(tensor) and tensor.untyped_storage().data_ptr() in self._weights)
+
+    def _whole_weight(self, tensor: Tensor) -> bool:
+        """Whether it is all of a weight, and no rows of a table of cosines."""
+        if not self._weight(tensor) or tensor.numel() == 1:
+            return False
+        if getattr(tensor, WEIGHT, False):
+            return True
+        return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+
+    def cut(self, kind: str, name: str, result: Tensor, *sources: Tensor) -> Tensor:
+        """The same numbers at the beginning of a graph, which may be written to."""
+        return self._cut(kind, name, result, *sources).leaf.clone()
+
+    def _cut(self, kind: str, name: str, result: Tensor, *sources: Tensor) -> Cut:
+        cut = Cut(kind, name, result.detach().requires_grad_(), sources, len(self.order))
+        self.cuts[id(cut.leaf)] = cut
+        self.order.append(cut)
+        return cut
+
+    # --- attentions -------------------------------------------------------------------------------
+
+    def _attention(self, args: Any, kwargs: Any, result: Tensor) -> Tensor:
+        names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
+        told = {**dict(zip(names, args, strict=False)), **kwargs}
+        query, key, value = (told[n] for n in names[:3])
+        if not (query.requires_grad and key.requires_grad):
+            return result
+        cut = self._cut("attention", "scaled_dot_product_attention", result)
+        path, number, stack = self.place()
+        mask = told.get("attn_mask")
+        self.attentions.append(
+            Attention(
+                query.clone(), key.clone(), value.clone(), cut, path, number, self.call,
+                scale=told.get("scale") or query.shape[-1] ** -0.5,
+                mask=None if mask is None else mask.detach().clone(),
+                causal=bool(told.get("is_causal")), stack=stack,
+            )
+        )  # fmt: skip
+        return cut.leaf.clone()
+
+    def _second(self, name: str, args: Any, operands: list[Tensor], output: Cut) -> None:
+        """Whether a product is that of an attention with its values."""
+        for index in (0, 1):
+            for softmax in self.reached(operands[index]):
+                if softmax.kind not in ("softmax", "function"):
+                    continue
+                scores = softmax.sources[0]
+                product = next((c for c in self._behind(scores) if c.kind == "product"), None)
+                if product is None or any(a.product is product for a in self.attentions):
+                    continue
+                equation = vars(product)["arguments"][0]
+                query, key, order = arranged(product.name, equation, *product.sources[:2])
+                value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
+                if value.shape[-2] != key.shape[-2] or value.ndim < 2:
+                    continue  # scores that are summed over something else than keys
+                path, number, stack = self.place()
+                self.attentions.append(
+                    Attention(
+                        query.clone(), key.clone(), value.clone(), output, path, number, self.call,
+                        scores=scores, product=product, softmax=softmax, stack=stack,
+                        order=order,
+                    )
+                )  # fmt: skip
+                return
+
+    def _behind(self, tensor: Tensor) -> list[Cut]:
+        """The cuts behind scores, across functions of one number such as tanh."""
+        found: list[Cut] = []
+        line = [tensor]
+        for _ in range(DEEPEST):
+            cuts = [cut for one in line for cut in self.reached(one) if cut not in found]
+            found += dict.fromkeys(cuts)
+            line = [c.sources[0] for c in cuts if c.kind == "function" and _by_number(c)]
+        return found
+
+    def reached(self, tensor: Tensor) -> list[Cut]:
+        """The cuts that a tensor is linear in, the latest first."""
+        found: dict[int, Cut] = {}
+        nodes, seen = [tensor.grad_fn], set()
+        if tensor.grad_fn is None and id(tensor) in self.cuts:
+            return [self.cuts[id(tensor)]]
+        while nodes:
+            node = nodes.pop()
+            if node is None or node in seen:
+                continue
+            seen.add(node)
+            variable = getattr(node, "variable", None)
+            if variable is not None and id(variable) in self.cuts:
+                found[id(variable)] = self.cuts[id(variable)]
+            nodes += [before for before, _ in node.next_functions]
+        return sorted(found.values(), key=lambda cut: -cut.number)
+
+
+def _by_number(cut: Cut) -> bool:
+    """Whether a function took each number by itself."""
+    return cut.sources[0].shape == cut.leaf.shape
+
+
+def _active(tensor: Tensor) -> bool:
+    """Whether a tensor depends on a cut; weights that ask for gradients do not."""
+    return tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter)
+
+
+def _stored(tensor: Tensor) -> bool:
+    return not tensor.is_meta and tensor.layout == torch.strided
+
+
+def _asks_only(func: Any, name: str) -> bool:
+    """Whether a function asks for a shape or a flag."""
+    if name != "__get__":
+        return False
+    owner = getattr(func, "__self__", None)
+    return getattr(owner, "__name__", "") not in ("T", "mT", "H", "mH", "real", "imag")
+
+
+def _with_gradients(func: Any, args: Any, kwargs: Any) -> Any:
+    """Call a function so that its graph is kept, and not as a checkpoint."""
+    before = torch.is_grad_enabled()
+    with torch.inference_mode(False), torch.enable_grad(), saved_tensors_hooks(_same, _same):
+        try:
+            return func(*args, **kwargs)
+        except RuntimeError as error:
+            if before or "requires grad" not in str(error):
+                raise
+    return func(*args, **kwargs)
+
+
+def _same(tensor: Tensor) -> Tensor:
+    return tensor
+
+
+def _detached(result: Any) -> Any:
+    parts = [t.detach() if isinstance(t, Tensor) else t for t in result]
+    return type(result)(parts) if hasattr(result, "n_fields") else tuple(parts)
+
+
+def _over_channels(args: Any, kwargs: Any) -> bool:
+    """Whether a sum is over the last axis, which stays: that of a norm."""
+    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
+    keep = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
+    dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
+    return bool(keep) and dims in ((-1,), (args[0].ndim - 1,))

@@ -1,0 +1,375 @@
+"""`posenc.torch.trace`: what each attention of a model does to its queries and keys."""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_forward_hook,
+    register_module_forward_pre_hook,
+)
+
+from posenc._core.errors import ArgumentError, DataError, bad_data, mismatch
+from posenc._core.guard import foreign
+from posenc.detect.trace.expected import Expectations, Expected, expectations
+from posenc.detect.trace.findings import Seen, told
+from posenc.detect.trace.maps import linear_map
+from posenc.detect.trace.places import Places, places_of
+from posenc.detect.trace.recorder import Attention, Recorder
+from posenc.detect.trace.result import Trace
+from posenc.detect.trace.scores import scores_of
+from posenc.detect.trace.state import kept, without_graphs
+from posenc.detect.trace.turned import by_heads, mixes, of_map, turned
+
+ANCESTORS = 6  # cuts that are followed to tell whether queries and keys are of one sequence
+
+
+def trace(
+    model: Any,
+    inputs: Any,
+    *,
+    expected: Any = None,
+    positions: Any = None,
+    layers: Iterable[int] | None = None,
+) -> Trace:
+    """See what each attention of a model does to its queries, keys, values, output and scores.
+
+        q' = M q,   M = d q' / d q  where q leaves the last product with a weight
+
+    The model runs once. The autograd graph of that run is the record: between a product with a
+    weight and the product of queries and keys everything is linear, so gradients of ones are the
+    matrix that each token and head went through, exactly, in whatever dtype. No name of a module is
+    known, and none of its buffers is read.
+
+    Parameters
+    ----------
+    model : torch.nn.Module or callable
+        The model: loaded or hand-written.
+    inputs : Tensor or mapping
+        What it is called with: a tensor, or keywords.
+    expected : object, optional
+        What it is held against: a config (mapping, object or path), a `Reading`, `Plan`, `Spec` or
+        `Facts`, another `Trace`; by default `model.config`, where there is one.
+    positions : array, optional
+        The positions of the tokens, (tokens,), (sequences, tokens) or with axes; by default the
+        `position_ids` of the inputs, or 0, 1, 2, …
+    layers : iterable of int, optional
+        Numbers of the attentions that are looked at; by default all that run.
+
+    Returns
+    -------
+    Trace
+        `layers`, `findings`, `first`, and what was not seen.
+
+    Raises
+    ------
+    ArgumentError
+        If the inputs or what is expected cannot be used.
+    DataError
+        If the model does not run, or no attention of it was seen.
+
+    Notes
+    -----
+    The model is left bit for bit as it was: buffers, caches inside it, hooks, what asks for
+    gradients, random states; a cache handed over grows by this one run.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=2, vocab_size=32)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> trace = posenc.torch.trace(model, torch.arange(12)[None])
+    >>> trace.verdict, trace.layers[1].query.spec
+    ('agrees', RoPE(16, pairing='half'))
+    """
+    if not callable(model):
+        raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
+    wanted = None if layers is None else {*layers}
+    against = expectations(expected, model)
+    with _recording(model) as recorder:
+        called = _original(model)
+        try:
+            with foreign("the model"):
+                called(**inputs) if isinstance(inputs, Mapping) else called(inputs)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
+            raise bad_data("trace", "a model that runs with these inputs", reason) from error
+        finally:
+            without_graphs(dict(inputs) if isinstance(inputs, Mapping) else [inputs])
+    return _read(recorder, against, inputs, positions, wanted)
+
+
+class Tracing:
+    """What `posenc.torch.tracing` is entered as; it has the fields of `Trace` at its end."""
+
+    def __init__(self, expected: Any, positions: Any, layers: Iterable[int] | None) -> None:
+        self._told = expected, positions, layers
+        self.result: Trace | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if self.result is None:
+            todo = "Read it after the `with` block."
+            raise DataError(mismatch("tracing", "the end of the block", f"{name} inside it", todo))
+        return getattr(self.result, name)
+
+    def __str__(self) -> str:
+        return "tracing: it runs" if self.result is None else str(self.result)
+
+
+@contextlib.contextmanager
+def tracing(
+    model: Any,
+    *,
+    expected: Any = None,
+    positions: Any = None,
+    layers: Iterable[int] | None = None,
+) -> Iterator[Tracing]:
+    """See what attentions do while a block runs: pipelines, several calls, a prefill and steps.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        The model whose attentions are meant.
+    expected, positions, layers : object
+        As of `posenc.torch.trace`.
+
+    Yields
+    ------
+    Tracing
+        After the block it has the fields of `Trace`.
+
+    Raises
+    ------
+    DataError
+        If no attention was seen, or something is read inside the block.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=1, vocab_size=32)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> with posenc.torch.tracing(model) as trace:
+    ...     _ = model.generate(torch.arange(6)[None], min_new_tokens=2, max_new_tokens=2)
+    >>> trace.verdict, len(trace.layers)
+    ('agrees', 2)
+    """
+    against = expectations(expected, model)
+    made = Tracing(expected, positions, layers)
+    with _recording(model) as recorder:
+        yield made
+    wanted = None if layers is None else {*layers}
+    made.result = _read(recorder, against, None, positions, wanted)
+
+
+# --- the run --------------------------------------------------------------------------------------
+
+
+def _original(model: Any) -> Any:
+    """The model behind `torch.compile`, which would compile the recorder too."""
+    return getattr(model, "_orig_mod", model)
+
+
+@contextlib.contextmanager
+def _recording(model: Any) -> Iterator[Recorder]:
+    """Record all functions of torch, and which module each attention stands in."""
+    root = _original(model)
+    is_module = isinstance(root, nn.Module)
+    recorder = Recorder(root.parameters() if is_module else iter(()))
+    names = {id(m): name for name, m in root.named_modules()} if is_module else {}
+    stack: list[Any] = []
+
+    def before(module: nn.Module, _: Any) -> None:
+        stack.append(module)
+        if module is root:
+            recorder.call += 1
+
+    def after(module: nn.Module, _: Any, __: Any) -> None:
+        while stack and stack.pop() is not module:
+            pass
+
+    recorder.place = lambda: _place(root, names, stack)
+    recorder.call = -1 if is_module else 0
+    hooks = [register_module_forward_pre_hook(before),
+             register_module_forward_hook(after, always_call=True)]  # fmt: skip
+    try:
+        with kept(root), recorder, _eagerly():
+            yield recorder
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextlib.contextmanager
+def _eagerly() -> Iterator[None]:
+    """Run what is compiled as it was written."""
+    with contextlib.ExitStack() as stack:
+        import sys
+
+        if "torch._dynamo" in sys.modules:
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        yield
+
+
+def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int | None, str]:
+    """The path of the module that runs, its number in the outermost list, and which list."""
+    path = next((names[id(m)] for m in reversed(stack) if id(m) in names), "")
+    parts = path.split(".")
+    for number, part in enumerate(parts):
+        if part.isdecimal() and isinstance(
+            root.get_submodule(".".join(parts[:number])), (nn.ModuleList, nn.Sequential)
+        ):
+            rest = ".".join(("*", *parts[number + 1 :]))
+            return path, int(part), ".".join((*parts[:number], rest))
+    return path, None, path if not path else "*"
+
+
+# --- what was recorded ----------------------------------------------------------------------------
+
+
+def _read(
+    recorder: Recorder, against: Expectations, inputs: Any, positions: Any, wanted: Any
+) -> Trace:
+    attentions = recorder.attentions
+    if not attentions:
+        reasons = "; ".join(dict.fromkeys(recorder.unseen)) or "no product of queries and keys ran"
+        todo = "Attention is seen in scaled_dot_product_attention and in softmax."
+        raise bad_data("trace", "a model with attention", reasons, todo)
+    sequences = _sequences(inputs, attentions)
+    places = places_of(inputs, positions, sequences)
+    _find_outputs(recorder)
+    parts = _parts(attentions, against, recorder, sequences, places)
+    layers, findings, unseen, remarks = [], [], [*recorder.unseen, *against.notes], []
+    for index, attention in enumerate(attentions):
+        if wanted is not None and index not in wanted:
+            continue
+        seen = _seen(recorder, attention, index, sequences)
+        expected = parts(attention)
+        made = told(seen, expected, places)
+        layers.append(made.layer)
+        findings += made.findings
+        unseen += made.unseen
+        remarks += made.remarks
+    return Trace(
+        tuple(layers), tuple(findings), expected=against.name, unseen=tuple(unseen),
+        remarks=tuple(remarks),
+    )  # fmt: skip
+
+
+def _sequences(inputs: Any, attentions: list[Attention]) -> int:
+    """How many sequences run at once."""
+    values = inputs.values() if isinstance(inputs, Mapping) else [inputs]
+    sizes = [v.shape[0] for v in values if isinstance(v, Tensor) and v.ndim > 1]
+    first = attentions[0].query
+    return sizes[0] if sizes and first.ndim < 4 else int(first.shape[0]) if first.ndim > 3 else 1
+
+
+def _seen(recorder: Recorder, attention: Attention, index: int, sequences: int) -> Seen:
+    query, key, value = attention.query, attention.key, attention.value
+    own = int(query.shape[0]) if query.ndim > 3 else sequences
+    scores = scores_of(recorder, attention, own)
+    q, k = int(query.shape[-2]), int(key.shape[-2])
+    cross = _crosses(recorder, query, key)
+    return Seen(
+        index, attention.path, max(attention.call, 0),
+        turned(recorder, query, own), turned(recorder, key, own),
+        None if value is None or _shared(key, value) else mixes(recorder, value, own),
+        _output(attention, own), scores, int(query.shape[-1]), (q, k), own, cross,
+        0 if cross else max(k - q, 0), dtype=str(query.dtype).removeprefix("torch."),
+        heads=by_heads(query, own).shape[0],
+    )  # fmt: skip
+
+
+def _shared(key: Tensor, value: Tensor) -> bool:
+    """Whether the values are the keys."""
+    return key.shape == value.shape and torch.equal(key, value)
+
+
+def _crosses(recorder: Recorder, query: Tensor, key: Tensor) -> bool:
+    """Whether queries and keys come from two sequences."""
+    return not (_ancestors(recorder, query) & _ancestors(recorder, key))
+
+
+def _ancestors(recorder: Recorder, tensor: Tensor) -> set[int]:
+    found: set[int] = set()
+    line = [tensor]
+    for _ in range(ANCESTORS):
+        cuts = {id(c): c for t in line for c in recorder.reached(t) if id(c) not in found}
+        found |= {*cuts}
+        line = [source for c in cuts.values() for source in c.sources if source.requires_grad]
+        if not line or len(found) > 64:
+            break
+    return found
+
+
+def _find_outputs(recorder: Recorder) -> None:
+    """What the next projection takes of the output of each attention."""
+    waiting: dict[int, Attention] = {id(a.output): a for a in recorder.attentions if a.output}
+    for cut in recorder.order:
+        if cut.kind != "projection" or not cut.sources or not waiting:
+            continue
+        for before in recorder.reached(cut.sources[0]):
+            attention = waiting.pop(id(before), None)
+            if attention is not None:
+                attention.after = cut.sources[0]
+
+
+def _output(attention: Attention, sequences: int) -> Any:
+    """The turn between an output and the projection that takes it, if its channels mix."""
+    after, output = attention.after, attention.output
+    if after is None or output is None or after.numel() != output.leaf.numel():
+        return None
+    heads = by_heads(output.leaf, sequences)
+    count, width = heads.shape[0], heads.shape[2]
+    tokens = int(output.leaf.shape[-2])
+    if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
+        return None
+    rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
+    made = linear_map(after, [output], rows)
+    return None if made is None or not made.mixes else of_map(made, tokens, after)
+
+
+# --- which expectation is whose -------------------------------------------------------------------
+
+
+def _parts(
+    attentions: list[Attention], against: Expectations, recorder: Recorder, sequences: int,
+    places: Places,
+) -> Callable[[Attention], Expected]:  # fmt: skip
+    """The expectation of each attention: by the list of modules it stands in, and its number."""
+    numbers: dict[int, int] = {}
+    counts: Counter[tuple[Any, int]] = Counter()
+    for attention in attentions:
+        key = attention.stack, attention.call
+        order = counts[key]
+        counts[key] += 1
+        numbers[id(attention)] = order if attention.layer is None else attention.layer
+    names = [*against.parts]
+    chosen: dict[Any, str] = {}
+    for attention in attentions:
+        if attention.stack in chosen:
+            continue
+        if len(names) == 1:
+            chosen[attention.stack] = names[0]
+            continue
+        best = (-1, names[0])
+        for name in names:
+            expected = against.of(name, numbers[id(attention)])
+            made = _seen(recorder, attention, 0, sequences)
+            findings = told(made, expected, places).findings
+            score = -len(findings) - 4 * sum(
+                f.field in ("dim", "pairing", "kind") for f in findings
+            )
+            if best[0] == -1 or score > best[0]:
+                best = (score, name)
+        chosen[attention.stack] = best[1]
+    return lambda attention: against.of(chosen[attention.stack], numbers[id(attention)])

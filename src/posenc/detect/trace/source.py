@@ -1,0 +1,164 @@
+"""`posenc.trace`: a folder of a model, a loaded model or dumps, traced."""
+
+from __future__ import annotations
+
+import contextlib
+import inspect
+import os
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.guard import foreign
+from posenc._core.io.checkpoints import CONFIG
+from posenc.detect.facts.folders import read
+from posenc.detect.subject import refuse_if
+from posenc.detect.trace.dumps.folder import trace_folder
+from posenc.detect.trace.result import Trace
+
+TOKENS = 64
+MOST_TOKENS = 4096
+SEED = 0
+NUMBER = re.compile(r"^layer (\d+)")
+
+
+@foreign("trace", timed=False)
+def trace(
+    source: Any,
+    *,
+    expected: Any = None,
+    tokens: int | None = None,
+    layers: Iterable[int] | None = None,
+) -> Trace:
+    """See which layer of a model turns its queries and keys otherwise than expected.
+
+        q' = M q   for each attention, token and head of one run
+
+    A folder of a model is built by the class of transformers that its config names, without code
+    or kernels of its own, and its weights are read; then it runs once, with random tokens. Dumps of
+    another program are read as by `posenc.trace_folder`.
+
+    Parameters
+    ----------
+    source : path or object
+        A folder with a config.json and `.safetensors`; dumps, a file or folder without one; a
+        loaded model; or a function without arguments that returns a model, or a model and its
+        inputs.
+    expected : object, optional
+        What it is held against: a config, a contract, a `Reading`, `Plan`, `Spec`, another `Trace`.
+        By default the model's own config; dumps have none.
+    tokens : int, optional
+        How many tokens run, 1 to 4096; 64 by default.
+    layers : iterable of int, optional
+        Layers that are looked at. Of a folder these alone are built and read, in the dtype of the
+        file, so that a model larger than the memory can be traced.
+
+    Returns
+    -------
+    Trace
+        `layers`, `findings`, `first`, and what was not seen.
+
+    Raises
+    ------
+    ArgumentError
+        If the source is none of these, or an argument does not concern it.
+    DataError
+        If the model is not built or does not run, no attention is seen, or a dump is none.
+    DependencyError
+        If torch is absent, or transformers, which builds the model of a folder.
+    EndedError
+        If code that runs ends the process.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=2, vocab_size=32)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> model.model.layers[1].self_attn.q_proj.weight.data *= 2  # no matter of positions
+    >>> posenc.trace(model, tokens=16).verdict
+    'agrees'
+    """
+    refuse_if(
+        tokens is not None and not 1 <= tokens <= MOST_TOKENS,
+        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", tokens), ArgumentError,
+    )  # fmt: skip
+    chosen = None if layers is None else sorted({*layers})
+    if isinstance(source, (str, os.PathLike)):
+        path = Path(source)
+        if not (path / CONFIG).is_file():
+            refuse_if(
+                tokens is not None or chosen is not None,
+                mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
+                ArgumentError,
+            )
+            return trace_folder(path, expected)
+        model = read(path, chosen, f"trace: {path}")
+        traced = _of_model(model, None, expected, tokens, None)
+        return traced if chosen is None else _numbered(traced, chosen)
+    model, inputs = source, None
+    if inspect.isroutine(source) or isinstance(source, type):
+        with foreign(f"a call of {source.__name__}"):
+            model = source()
+        model, inputs = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
+    return _of_model(model, inputs, expected, tokens, chosen)
+
+
+def _of_model(
+    model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Collection[int] | None
+) -> Trace:
+    from posenc.detect.trace.run import trace as trace_model
+
+    refuse_if(
+        not callable(model),
+        mismatch("trace: source", "a folder, a model, or a function that returns one",
+                 type(model).__name__),
+        ArgumentError,
+    )  # fmt: skip
+    if inputs is None:
+        inputs = _inputs(model, tokens or TOKENS)
+    elif tokens is not None:
+        raise ArgumentError(mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"))
+    return trace_model(model, inputs, expected=expected, layers=layers)
+
+
+def _inputs(model: Any, tokens: int) -> dict[str, Any]:
+    """Random tokens under the names that a model has for them."""
+    import torch
+
+    names = [*inspect.signature(getattr(model, "forward", model)).parameters]
+    modules = model.modules() if hasattr(model, "modules") else ()
+    sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
+    with contextlib.suppress(AttributeError, NotImplementedError):
+        sizes = [model.get_input_embeddings().num_embeddings]
+    refuse_if(
+        not sizes,
+        mismatch("trace", "a model of tokens", f"{type(model).__name__}, which embeds none",
+                 "Hand over a function that returns the model and its inputs."),
+        ArgumentError,
+    )  # fmt: skip
+    own = torch.Generator().manual_seed(SEED)
+    ids = torch.randint(min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=own)
+    taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
+    return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
+
+
+def _numbered(traced: Trace, layers: list[int]) -> Trace:
+    """A trace of some layers, with the numbers that they have in the model."""
+    if len(traced.layers) != len(layers):
+        several = "attentions are numbered in the order in which they ran"
+        return replace(traced, remarks=(*traced.remarks, several))
+
+    def renamed(texts: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(NUMBER.sub(lambda m: f"layer {layers[int(m[1])]}", text) for text in texts)
+
+    return replace(
+        traced,
+        layers=tuple(replace(one, index=layers[one.index]) for one in traced.layers),
+        findings=tuple(replace(one, layer=layers[one.layer]) for one in traced.findings),
+        unseen=renamed(traced.unseen),
+        remarks=renamed(traced.remarks),
+    )

@@ -1,0 +1,193 @@
+"""What a tensor of an attention went through: its pairs, angles and factors, row by row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from posenc.detect.fit.rotations.pairs import NotARotationError, from_matrices
+from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.trace.maps import LinearMap, linear_map
+from posenc.detect.trace.recorder import Recorder
+
+STEPS = 4  # norms and functions that are looked behind
+NOISE = 1e-6  # of the largest number of a map: less comes of turning and turning back
+BEHIND = ("norm", "scale", "function")
+
+
+@dataclass(eq=False)
+class HeadTurns:
+    """What some heads went through, which are alike in their pairs."""
+
+    heads: tuple[int, ...]
+    pairs: tuple[tuple[int, int], ...]
+    outputs: tuple[tuple[int, int], ...]
+    values: np.ndarray  # (sequences, tokens, pairs), complex: how each pair is turned
+    passing: np.ndarray  # (sequences, tokens): what the median channel is multiplied by
+    why: str = ""  # what it is, where it is no rotation of pairs
+
+
+@dataclass(eq=False)
+class TensorTurns:
+    """What queries or keys went through."""
+
+    width: int
+    groups: list[HeadTurns]  # those of most heads first
+    read: np.ndarray  # (sequences, tokens): which come from a product with a weight
+    dtype: str
+    starts: np.ndarray  # (heads,): the first number that each head reads, of its first token
+    pooled: bool  # whether tokens are mixed
+    behind: str = ""  # what the turn was found behind
+    sized: bool = False  # whether it is divided by a statistic of its own
+    normed: bool = False  # whether a norm is before or after the turn
+    residual: float = 0.0  # by how much the numbers are not what the map makes of its inputs
+
+    @property
+    def heads(self) -> int:
+        """The number of heads."""
+        return sum(len(group.heads) for group in self.groups)
+
+
+def by_heads(tensor: Tensor, sequences: int) -> np.ndarray:
+    """Flat places as (heads, sequences * tokens, channels)."""
+    shape: tuple[int, ...] = tuple(tensor.shape)
+    places = np.arange(tensor.numel())
+    if tensor.ndim == 3 and shape[0] % sequences == 0:
+        shape = (sequences, shape[0] // sequences, *shape[1:])
+    shape = (*(1,) * (4 - len(shape)), *shape)
+    places = places.reshape(shape[0], -1, *shape[-2:])
+    return np.moveaxis(places, 1, 0).reshape(places.shape[1], -1, places.shape[-1])
+
+
+def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
+    """The turn between a tensor and what is behind it; None where nothing is."""
+    rows = by_heads(tensor, sequences)
+    first = linear_map(tensor, recorder.reached(tensor), rows)
+    if first is None:
+        return None
+    made, behind = first, ""
+    for _ in range(STEPS):
+        step = None if made.mixes else _behind(recorder, made)
+        if step is None:
+            break
+        made, behind = step
+    if not made.mixes:
+        made, behind = first, ""
+    return of_map(made, int(tensor.shape[-2]), tensor, behind, _residual(tensor, first))
+
+
+def of_map(
+    made: LinearMap, tokens: int, tensor: Tensor, behind: str = "", residual: float = 0.0
+) -> TensorTurns:
+    """The turns of a linear map."""
+    return TensorTurns(
+        made.rows.shape[-1],
+        _groups(made, tokens),
+        np.asarray(made.read.any(axis=0).reshape(-1, tokens)),
+        _dtype(tensor, *(cut.leaf for cut in made.leaves)),
+        _starts(made),
+        made.pooled,
+        behind,
+        bool(behind)
+        or any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in made.leaves),
+        any(cut.kind in ("norm", "scale") for cut in made.leaves),
+        residual,
+    )
+
+
+def _behind(recorder: Recorder, made: LinearMap) -> tuple[LinearMap, str] | None:
+    """What is behind a norm or a function that took each token by itself."""
+    cut = made.leaves[0]
+    kinds = {cut.kind for cut in made.leaves}
+    if not kinds <= {*BEHIND} or not cut.sources or (made.inputs < 0).any():
+        return None
+    source = cut.sources[0]
+    if made.inputs.max() >= cut.leaf.numel() or source.shape != cut.leaf.shape:
+        return None
+    beyond = linear_map(source, recorder.reached(source), made.inputs)
+    return None if beyond is None else (beyond, f"behind {cut.name}")
+
+
+def _starts(made: LinearMap) -> np.ndarray:
+    """The first number that each head reads."""
+    own = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max)
+    return np.asarray(own.min(axis=(1, 2)))
+
+
+def _dtype(*tensors: Tensor) -> str:
+    """The coarsest dtype of some tensors."""
+    names = (str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point())
+    return max(names, key=lambda name: ROUNDING.get(name, 0.0))
+
+
+def _residual(tensor: Tensor, made: LinearMap) -> float:
+    """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
+    if made.dropped or made.dense:
+        return 0.0
+    values = np.concatenate([c.leaf.detach().double().cpu().numpy().ravel() for c in made.leaves])
+    outputs = tensor.detach().double().cpu().numpy().ravel()[made.rows]
+    size = np.abs(outputs).max(initial=0.0)
+    for (number, channel), factors in zip(made.entries.tolist(), made.values, strict=True):
+        taken = made.inputs[..., number]
+        outputs[..., channel] -= np.where(taken >= 0, values[taken], 0.0) * factors
+    return float(np.abs(outputs[made.read]).max(initial=0.0) / size) if size else 0.0
+
+
+def _groups(made: LinearMap, tokens: int) -> list[HeadTurns]:
+    """Heads that go through the same, those of most heads first."""
+    heads, _, width = made.rows.shape
+    read = made.read.reshape(heads, -1, tokens)
+    if made.inputs.shape[-1] != width or made.dense:
+        each = f"each token reads {made.inputs.shape[-1]} numbers for {width} channels"
+        why = "its channels are mixed by more than pairs" if made.dense else each
+        return [_unknown(range(heads), read, why)]
+    groups: list[list[int]] = []
+    for head in range(heads):
+        for own in groups:
+            if (made.values[:, head] == made.values[:, own[0]]).all():
+                own.append(head)
+                break
+        else:
+            groups.append([head])
+    return [_of(tuple(own), made.matrices(own[0]), read[own[0]]) for own in
+            sorted(groups, key=len, reverse=True)]  # fmt: skip
+
+
+def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadTurns:
+    """The pairs of heads that are alike, and how each is turned."""
+    flat = matrices[read.ravel()]
+    if not len(flat):
+        return _unknown(heads, read, "nothing of it comes from a product with a weight")
+    try:
+        turns = from_matrices(flat, np.zeros((len(flat), 1)))
+    except NotARotationError as why:
+        size = np.abs(flat).max()
+        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * size, flat, 0.0)
+        try:
+            turns = from_matrices(quiet, np.zeros((len(flat), 1)))
+        except NotARotationError:
+            return _unknown(heads, read, str(why))
+    values = np.zeros((*read.shape, len(turns.pairs)), complex)
+    values[read] = turns.size * np.exp(1j * turns.angle)
+    width = matrices.shape[-1]
+    still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
+    passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]
+    middle = np.median(passing, axis=-1) if still else np.ones(len(matrices))
+    return HeadTurns(heads, turns.pairs, turns.outputs, values, middle.reshape(read.shape))
+
+
+def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
+    none = np.zeros((*read.shape[-2:], 0), complex)
+    return HeadTurns(tuple(heads), (), (), none, np.ones(read.shape[-2:]), why)
+
+
+def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
+    """The turn of values, if their channels mix."""
+    rows = by_heads(tensor, sequences)
+    made = linear_map(tensor, recorder.reached(tensor), rows)
+    if made is None or not made.mixes:
+        return None
+    return of_map(made, int(tensor.shape[-2]), tensor, residual=_residual(tensor, made))

@@ -1,0 +1,1 @@
+"""Tests of what needs torch and a model that runs."""

@@ -1,0 +1,1 @@
+"""Tests of the trace: which layer of a model that runs turns wrongly."""
