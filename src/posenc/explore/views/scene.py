@@ -14,7 +14,6 @@ from posenc.plot.panels.grammar import Datum, Heading, Heatmap, stops
 from posenc.plot.views import scene as placed
 
 LARGEST = 16  # tokens of a side, and of the text
-PIXELS = 200  # of a map
 SHAPE = ViewShape(
     "scene",
     "Scene",
@@ -39,21 +38,32 @@ _data = functools.lru_cache(maxsize=64)(placed.data)
 def show(scene: Scene) -> Page:
     """The maps of the models, and a token of the picture in each of them."""
     side, options = scene["side"], on_paper(scene)[1]
-    data = _data(pixels=PIXELS, **options)
+    data = _data(**options)
     row, column = (min(scene[key], side - 1) for key in KEYS)
-    (panel,) = placed.panels(data)
-    maps = zip(panel.cells, data.models, strict=True)
-    say = f"Row {row}, column {column}"
+    token, (panel,) = row * side + column, placed.panels(data)
     return Page(
-        lead=f"In {data.title}. A click chooses a token of the picture.",
+        lead=f"In tokens: {data.title}. A click chooses one of the picture.",
         panels=(
-            replace(panel, cells=tuple(_under(*one, row * side + column, side) for one in maps)),
+            replace(
+                panel,
+                cells=tuple(
+                    _under(map_, model, token, side)
+                    for map_, model in zip(panel.cells, data.models, strict=True)
+                ),
+            ),
         ),
         readout=(
-            Heading(f"{say} of the picture"),
-            *(_datum(model, (row, column), scene) for model in data.models),
+            Heading(f"Row {row}, column {column} of the picture"),
+            *(
+                Datum(
+                    model.name,
+                    placed.ranges(model.axes, model.positions[[token]]),
+                    f"pairs that turn by them: {', '.join(map(str, model.pairs))}",
+                )
+                for model in data.models
+            ),
         ),
-        say=say,
+        say=f"Row {row}, column {column}",
         cursor={"y": stops("row", row, 0, side - 1), "x": stops("col", column, 0, side - 1)},
         python=f"import posenc\n\nplan = posenc.from_hf({next(iter(placed.MODELS.values()))})\n"
         f"scene = [('text', {options['text']}), ('image', {(1, *options['image'])})]\n"
@@ -63,7 +73,7 @@ def show(scene: Scene) -> Page:
 
 def _under(map_: Heatmap, model: placed.PlacedModel, token: int, side: int) -> Heatmap:
     """A map with the cursor on a token of the picture, and for each place the nearest one."""
-    first, at = model.of("picture")[[0, token]].astype(np.int32)
+    first, at = model.positions[[0, token]].astype(np.int32)  # a picture comes first
     y, x = (
         replace(
             axis,
@@ -74,19 +84,6 @@ def _under(map_: Heatmap, model: placed.PlacedModel, token: int, side: int) -> H
         for axis, key, n in zip((map_.y, map_.x), KEYS, model.order, strict=False)
     )
     return replace(map_, y=y, x=x)
-
-
-def _datum(model: placed.PlacedModel, cell: tuple[int, int], scene: Scene) -> Datum:
-    """The coordinates of a cell in the picture and in the reference, and the pairs they turn."""
-    sides = {"picture": scene["side"], "reference": scene["ref"]}
-    tokens = {part: model.of(part)[cell[0] * n + cell[1] :][:1] for part, n in sides.items()}
-    also = max(cell) < scene["ref"] and len(tokens["reference"]) > 0
-    return Datum(
-        model.name,
-        placed.told(model.axes, tokens["picture"]),
-        (f"in the reference {placed.told(model.axes, tokens['reference'])}; " if also else "")
-        + f"pairs: {', '.join(map(str, model.pairs))}",
-    )
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

@@ -14,7 +14,6 @@ from posenc.plot.panels.grammar import Axis, Chart
 from posenc.plot.panels.text import Tick
 
 LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
-LEGEND = 24  # points of a line of names of colours
 BAND = 0.28  # opacity of a band around a curve
 
 
@@ -24,12 +23,11 @@ def legend(
     names: Sequence[tuple[str, dict[str, Any]]],
     corner: str,
     columns: int = 3,
-) -> float:
-    """What colours mean, from a corner of its place on; the height that it takes."""
+) -> None:
+    """What colours mean, from a corner of its place on."""
     axes = sheet.panel(0, top, 1, 1, "still")
     axes.set_axis_off()
     sheet.key(axes, names, loc=corner, borderpad=0, columnspacing=1.2, ncols=columns)
-    return LEGEND
 
 
 def inside(sheet: Sheet, axes: Any, texts: Sequence[str], inks: Sequence[str], y: float) -> None:

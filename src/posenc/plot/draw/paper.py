@@ -201,9 +201,12 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
             axes.set_xlabel("")
     total = -(-len(panel.cells) // across) * (high + GAP) - GAP
     _bar(sheet, panel.cells[0], across * (wide + GAP), top, total)
-    square = {"marker": "s", "linestyle": "none"}
-    names = [(text, square | {"color": sheet.luts["parts"][n] / 255}) for text, n in panel.key]
-    return total + (legend(sheet, top + total + GAP, names, "upper left") if names else 0)
+    if panel.key:
+        square = {"marker": "s", "linestyle": "none"}
+        names = [(text, square | {"color": sheet.luts["parts"][n] / 255}) for text, n in panel.key]
+        legend(sheet, top + total + GAP, names, "upper left")
+        total += ROW + GAP
+    return total
 
 
 def _letters(panel: Matrix) -> int:
