@@ -338,7 +338,7 @@ def _scene(part: Part, rule: SceneRule) -> Iterator[Check]:
         yield _check(
             part, "positions", case=f"scene: {name}", scene=scene, order=", ".join(placed.order),
             shape=rows.shape, positions=rows,
-            **{fact: value for fact, value in facts.items() if value is not None},
+            facts=", ".join(f"{fact}={value}" for fact, value in facts.items()),
         )  # fmt: skip
 
 

@@ -68,14 +68,10 @@ def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> np.ndarray:
         step = own.patch_size if isinstance(own.patch_size, (tuple, list)) else step
         shape = (size * by for size, by in zip(sizes, step, strict=True))
         table = _pairs(own(torch.zeros(1, 1, *shape)), int(np.prod(sizes)))
-    rule = part.positions
-    scene: Any = next(one for one in rule.parts if one.is_grid)  # type: ignore[union-attr]
-    grid = (1, *sizes)[-3:]
-    rows = {tuple(row): i for i, row in enumerate(rule.build([(scene.name, grid)])[scene.name])}  # type: ignore[union-attr]
-    try:
-        places = [rows[tuple(row)] for row in positions]
-    except KeyError as error:
-        raise IndexError(f"no cell of a picture of {sizes} stands at {error}") from None
+    rule: Any = part.positions
+    scene, grid = next(one.name for one in rule.parts if one.is_grid), (1, *sizes)[-3:]
+    cells = {tuple(row): i for i, row in enumerate(rule.build([(scene, grid)])[scene])}
+    places = [cells.get(tuple(row), LARGEST) for row in positions]  # beyond the table
     return tuple(one[places] for one in table) if isinstance(table, tuple) else table[places]
 
 

@@ -49,17 +49,11 @@ def scene_of(
         axes,
         tuple(_part(keys, name, place, len(axes)) for name, place in places.items()),
         order=rule.get("order", "parts"),
-        facts=tuple(
-            (name, _plain(fact)) for name, fact in {**rule.get("facts", {}), **needed}.items()
-        ),
+        facts=tuple({**rule.get("facts", {}), **needed}.items()),
         ends=tuple(_each(keys, rule["ends"], len(axes))) if "ends" in rule else (),
         pixels=_pixels(keys, rule, pipeline),
         elsewhere=tuple((part, name) for part, name in others.items() if part not in places),
     )
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _part(keys: Keys, name: str, place: Any, axes: int) -> ScenePart:
