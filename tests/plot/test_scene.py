@@ -100,8 +100,11 @@ def test_signs_in_one_place_have_sizes_of_their_own() -> None:
 
 
 def test_a_large_scene_still_shows_what_lies_below() -> None:
-    (panel,) = scene.panels(scene.data("FLUX.1 Kontext", text=512, image=(96, 96)))
-    assert {*np.unique(panel.cells[0].tile).tolist()} >= {0, 1, 2}
+    sides = (96, 96)
+    data = scene.data("FLUX.1 Kontext", text=512, image=sides, reference=sides)
+    tile = scene.panels(data)[0].cells[0].tile
+    fine = len(tile) // int(np.ptp(scene.panels(data)[0].cells[0].x.domain))
+    assert {*np.unique(tile[: 96 * fine, : 96 * fine]).tolist()} >= {0, 1}
 
 
 def test_without_a_reference_none_is_missed() -> None:

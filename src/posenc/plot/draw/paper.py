@@ -185,10 +185,8 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
         across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
     elif _is_narrow(sheet) and (panel.key or panel.across > 3) and _letters(panel) > SHORT:
         across = min(2, across)
-    sizes = [
-        _size(cell, room.each(max(across, min(panel.across, len(panel.cells)))))
-        for cell in panel.cells
-    ]
+    each = room.each(max(across, min(panel.across, len(panel.cells))))
+    sizes = [_size(cell, each) for cell in panel.cells]
     wide, high = (max(size[side] for size in sizes) for side in (0, 1))
     for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
         line, column = divmod(place, across)
@@ -202,9 +200,9 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     total = -(-len(panel.cells) // across) * (high + GAP) - GAP
     _bar(sheet, panel.cells[0], across * (wide + GAP), top, total)
     if panel.key:
-        square = {"marker": "s", "linestyle": "none"}
-        names = [(text, square | {"color": sheet.luts["parts"][n] / 255}) for text, n in panel.key]
-        legend(sheet, top + total + GAP, names, "upper left")
+        lut = sheet.luts["parts"] / 255
+        key = [(text, {"color": lut[n], "linewidth": 6}) for text, n in panel.key]
+        legend(sheet, top + total + GAP, key, "upper left")
         total += ROW + GAP
     return total
 

@@ -85,8 +85,12 @@ def data(
     )
     require(models, " scene: configs", "at least one config of diffusers", "none")
     every = np.concatenate([model.positions.ravel() for model in models])
-    expected = f"coordinates at most {FARTHEST} apart, as one map shows all"
-    require(np.ptp(every) <= FARTHEST, " scene: configs", expected, number(np.ptp(every)))
+    require(
+        np.ptp(every) <= FARTHEST,
+        " scene: configs",
+        f"coordinates at most {FARTHEST} apart, as one map shows all",
+        number(np.ptp(every)),
+    )
     return SceneView(
         models,
         ", ".join(f"{part} {' × '.join(map(str, np.ravel(n)[-2:]))}" for part, n in sizes.items()),
