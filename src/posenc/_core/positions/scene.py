@@ -18,8 +18,20 @@ from posenc._core.spec.spec import Value
 
 Size = int | Sequence[Any]
 Affine = float | tuple[float, ...]  # a number for all axes, or for each
+
+
+def _fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
+    """A cell of a picture of `size` by `other` cells, stretched into the middle of a frame."""
+    keeps = size / other > most / other_most  # its form: one of its sides is that of the frame
+    length = most if keeps else round(other_most / other * size)
+    first = round((most - length) / 2.0)
+    step = ((first + length) * (size - 1) / size - first) / max(size - 1, 1)
+    return first + cell * step
+
+
 _CALLS = {
     **expressions.CALLS,
+    "fitted": _fitted,
     "max": lambda *values: functools.reduce(np.maximum, values),
     "min": lambda *values: functools.reduce(np.minimum, values),
 }
@@ -52,6 +64,9 @@ class ScenePart(Value):
         text.tokens, image.rows of another part: the first of that name, 0 where there is none
         largest.rows            the largest of all grids, likewise frames and columns
         next                    one more than the largest coordinate so far
+
+        fitted(h, rows, columns, 30, 45)
+                                a row of a picture that is stretched into the middle of a frame
 
     and in facts of the call, by `+ - * / // %`, `max`, `min`, `round` and `a if b > c else d`, with
     `==`, `<`, `>` or `is None` between b and c.

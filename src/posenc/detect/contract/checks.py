@@ -205,7 +205,7 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
     if spec.shapes:
         raise _LeftOut(f"rows: those of {type(spec).__name__} are learned")
     points, several = _points(part, len(spec.axes)), len(spec.axes) > 1
-    if part.positions is not None and part.positions.builder == "grid":
+    if isinstance(part.positions, Positions) and part.positions.builder == "grid":
         sizes = dict(zip(part.positions.axes or spec.axes, (2, 3, 2, 2), strict=False))
         real = {} if spec.coordinates == "integer" else {"dtype": "float64"}
         points = np.unique(part.positions.build(sizes, **real), axis=0)

@@ -46,8 +46,8 @@ def of_transformer(model: Any, name: str) -> Comparand | None:
     return Comparand(name, whole=False, answers=answers)
 
 
-def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> np.ndarray:
-    """Complex numbers (positions, pairs) of a module, as its forward takes positions."""
+def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> Any:
+    """Cosines and sines, or complex numbers, of a module, as its forward takes positions."""
     import torch
 
     own = apart(module) if isinstance(module, torch.nn.Module) else module
@@ -64,8 +64,9 @@ def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> np.ndarray:
         sizes = [int(size) + 1 for size in positions.max(0)]
         if np.prod(sizes) > LARGEST:
             raise IndexError(f"a picture of {sizes} tokens is more than is asked for")
-        step = [getattr(own, "patch_size_t", 1), own.patch_size, own.patch_size][-len(sizes) :]
-        step = own.patch_size if isinstance(own.patch_size, (tuple, list)) else step
+        patch = own.patch_size
+        step = [getattr(own, "patch_size_t", 1), patch, patch][-len(sizes) :]
+        step = [*patch] if isinstance(patch, (tuple, list)) else step
         shape = (size * by for size, by in zip(sizes, step, strict=True))
         table = _pairs(own(torch.zeros(1, 1, *shape)), int(np.prod(sizes)))
     rule: Any = part.positions
