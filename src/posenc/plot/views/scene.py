@@ -19,7 +19,6 @@ from posenc.presets import diffusion
 # The parts, from the one that lies lowest, by their names in `SceneRule`. The number of a part is
 # that of its style.
 PARTS = {"picture": ("image", "video"), "reference": ("reference",), "text": ("text",)}
-INSETS = (0.1, 0.2, 0.3)  # by which a sign is smaller than its cell: one alone as the first
 SIDES = (("h", "y", "height"), ("w", "x", "width"))  # names of the axes of a map
 PIXELS = 200  # of a map, about; a sign has the shape of its cell however fine it is drawn
 MOST = 512  # tokens of a text, or of a side of a picture
@@ -223,8 +222,10 @@ def _tile(used: np.ndarray, rules: tuple[int, int]) -> np.ndarray:
     inner = np.minimum.outer(edge, edge)  # pixels to the edge of a cell
     tile = np.full([side * fine for side in used[0].shape], EMPTY, dtype=np.uint8)
     tile[rules[0] * fine, :] = tile[: rules[1] * fine, rules[0] * fine] = LINE
+    gap = fine // 8
+    insets = (gap, gap + max(1, gap), gap + max(1, gap) + fine // 10)
     for style, own in enumerate(used):
         below = used[:style].any(axis=0)
-        for cells, inset in ((own & ~below, INSETS[0]), (own & below, INSETS[style])):
-            tile[np.kron(cells, inner >= min(round(inset * fine), (fine - 1) // 2))] = style
+        for cells, inset in ((own & ~below, gap), (own & below, insets[style])):
+            tile[np.kron(cells, inner >= inset)] = style
     return tile
