@@ -44,7 +44,7 @@ def names() -> list[str]:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_is_drawn_unasked(run: Run, name: str) -> None:
-    size = ("--dim", "8") if name not in ("bias", "rotation", "stretch") else ()
+    size = ("--dim", "8") if name not in ("bias", "rotation", "scene", "stretch") else ()
     result = run(name, *size, "-o", "x.svg", "--theme", "dark", "--json")
     found = json.loads(result.stdout)
     assert found["output"] == "x.svg"
@@ -215,7 +215,10 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("waves", "--dims", "9-1"), "rising"),
         (("wavelengths", "--encoding", "ALiBi"), "'bias'"),
         (("wavelengths", "--each-base", "ten"), "100,1e4"),
-        (("rotation", "--query-key", "1"), "two positions"),
+        (("rotation", "--query-key", "1"), "two whole numbers"),
+        (("scene", "--image", "8"), "--image: write two whole numbers"),
+        (("scene", "--reference", "8,0"), "two sides of 0 to 512 tokens"),
+        (("scene", "--dim", "8"), "No such option"),
         (("bias", "--dim", "8"), "dim"),
         (("bias", "--show-heads", "8"), "heads from 0 to 7"),
         (("stretch", "--rules", "yarm"), "Did you mean 'yarn'"),

@@ -192,8 +192,7 @@ def _losses_or_one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 
 def _models(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """Configs of models."""
-    configs = list(options.pop("configs")) or None
-    return PictureRequest(None, (configs,), arguments_of(row, options))
+    return PictureRequest(None, (options.pop("configs") or None,), arguments_of(row, options))
 
 
 # What is said in another way than by naming one encoding: how that is read, and its parameters.
