@@ -81,6 +81,21 @@ def test_pixels_become_tokens_by_the_vae_beside(pipeline: Path) -> None:
         rule.cells(height=1024, width=768)
 
 
+def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
+    encoder = {"model_type": "t5", "d_kv": 64}
+    plan = posenc.from_hf({"_class_name": "P", "transformer": FLUX, "text_encoder_2": encoder})
+    assert [entry.layer for entry in plan] == ["attention"]
+    assert any("text_encoder_2 is a model of transformers" in note.text for note in plan.notes)
+
+
+def test_presets_of_diffusion_models_are_templates_of_rows() -> None:
+    rules = (rule for row in diffusion.transformers().values() for rule in row["entries"])
+    assert {rule["preset"] for rule in rules if "preset" in rule} >= {
+        "flux", "wan", "hunyuan-video", "cogvideox", "cosmos", "ltx", "lumina", "kandinsky5",
+        "hunyuan-dit",
+    }  # fmt: skip
+
+
 def test_a_pipeline_may_have_two_transformers() -> None:
     wan = {"_class_name": "WanTransformer3DModel"}
     plan = posenc.from_hf({"_class_name": "WanPipeline", "transformer": wan, "transformer_2": wan})
