@@ -219,9 +219,8 @@ class SceneRule(Value):
             Name and size of each part: a number of tokens, or a grid of so many frames, rows and
             columns of tokens. Frames may be a sequence of their times.
         scale, shift : number or tuple of numbers
-            What the positions of grids are multiplied by, and what is then added, for all axes or
-            each. A scale below 1 brings a larger picture to the positions of training. Integers
-            stay integers; others need a spec of `phase="real"`.
+            What positions of grids are multiplied by, and what is added, for all axes or each: a
+            scale below 1 brings a larger picture to where training was, with `phase="real"`.
         **facts
             Facts of the call, by their names in `forward` of the class: `fps`.
 
@@ -269,11 +268,11 @@ class SceneRule(Value):
 
     def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
         """The positions of a grid by the map that the caller asks for."""
+        expected = f"a number, or one for each of the axes {self.axes}"
         for name, numbers in (("scale", scale), ("shift", shift)):
-            array = np.asarray(numbers)
-            if array.dtype.kind not in "iuf" or array.shape not in ((), (len(self.axes),)):
-                expected = f"a number, or one for each of the axes {self.axes}"
-                raise bad_argument(f"SceneRule.build: {name}", expected, repr(numbers)[:80])
+            kind, shape = np.asarray(numbers).dtype.kind, np.shape(numbers)
+            fits = kind in "iuf" and shape in ((), (len(self.axes),))
+            _need(fits, f"build: {name}", expected, repr(numbers)[:80])
         return rows * np.asarray(scale) + np.asarray(shift)
 
     def _piece(self, one: Any) -> _Piece:
