@@ -183,6 +183,11 @@ def test_a_golden_file_holds_positions_of_a_scene(tmp_path: Path, pipeline: Path
         assert posenc.golden(file) == contract
 
 
+def test_a_scene_of_a_golden_file_may_lie_beyond_a_small_table() -> None:
+    small = posenc.golden({"_class_name": "WanTransformer3DModel", "rope_max_seq_len": 2})
+    assert small.of("attention", "positions")[0]["positions"].max() == 5
+
+
 def test_positions_that_a_rule_does_not_give_are_refused(tmp_path: Path) -> None:
     files = __import__("posenc.detect.contract.files", fromlist=["text_of"])
     data = posenc.golden(FLUX).to_dict()
