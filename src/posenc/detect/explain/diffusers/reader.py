@@ -91,8 +91,8 @@ def _transformer(
     check_numbers(keys, (), notes)
     spoken = (k for k in stated if k not in keys.read and any(word in k for word in WORDS))
     for key in dict.fromkeys((*unread(keys), *filter(stated.get, spoken))):
-        told = f"{keys.where(key)}={repr(config[key])[:80]}"
-        notes.warning(f"{told} is unused: {code} does not read it for positions")
+        stand = f"{keys.where(key)}={repr(config[key])[:80]}"
+        notes.warning(f"{stand} is unused: {code} does not read it for positions")
     return entries
 
 
