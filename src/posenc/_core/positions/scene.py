@@ -14,10 +14,10 @@ import numpy as np
 
 from posenc._core import expressions
 from posenc._core.errors import bad_argument, suggest
+from posenc._core.positions.counting import Affine, is_count, moved
 from posenc._core.spec.spec import Value
 
 Size = int | Sequence[Any]
-Affine = float | tuple[float, ...]  # a number for all axes, or for each
 
 
 def _fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
@@ -262,18 +262,11 @@ class SceneRule(Value):
                 ):
                     expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
                     _need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
-                placed[order[-1]] = self._moved(rows, scale, shift) if piece.part.is_grid else rows
+                placed[order[-1]] = (
+                    moved(rows, self.axes, scale, shift) if piece.part.is_grid else rows
+                )
         placed.order = tuple(order)
         return placed
-
-    def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
-        """The positions of a grid by the map that the caller asks for."""
-        expected = f"a number, or one for each of the axes {self.axes}"
-        for name, numbers in (("scale", scale), ("shift", shift)):
-            kind, shape = np.asarray(numbers).dtype.kind, np.shape(numbers)
-            fits = kind in "iuf" and shape in ((), (len(self.axes),))
-            _need(fits, f"build: {name}", expected, repr(numbers)[:80])
-        return rows * np.asarray(scale) + np.asarray(shift)
 
     def _piece(self, one: Any) -> _Piece:
         """A part of a scene with its size, checked."""
@@ -324,20 +317,15 @@ class SceneRule(Value):
         _need(bool(self.pixels), "cells", "a scene with the config of its VAE", "none", todo)
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
-            fits = _is_count(size) and size >= step and size % step == 0
+            fits = is_count(size) and size >= step and size % step == 0
             _need(fits, f"cells: {name}", f"a multiple of {step} pixels", size)
-        fits = _is_count(frames) and frames > 0 and (frames - 1) % time == 0
+        fits = is_count(frames) and frames > 0 and (frames - 1) % time == 0
         _need(fits, "cells: frames", f"one more than a multiple of {time}", frames)
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:
         parts = (f"{p.name} ({', '.join(p.coordinates) or 'does not turn'})" for p in self.parts)
         return f"a scene of {', '.join(parts)}"
-
-
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and bool(value >= 0)
 
 
 def _need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
