@@ -279,7 +279,7 @@ class SceneRule(Value):
         numbers = [*size] if isinstance(size, (list, tuple)) else [size]
         times = [*numbers[0]] if len(numbers) == 3 and isinstance(numbers[0], Iterable) else []
         numbers[:1] = [len(times)] if times else numbers[:1]
-        fits = len(numbers) in (1, 3) and all(map(_is_count, numbers)) and all(numbers[1:])
+        fits = len(numbers) in (1, 3) and all(map(is_count, numbers)) and all(numbers[1:])
         _need(fits, "build", "a number of tokens, or three of a grid", repr(one)[:80], _TODO)
         return _Piece(self.parts[names.index(name)], tuple(map(int, numbers)), times)
 
