@@ -17,7 +17,7 @@ from posenc._core.errors import bad_argument, suggest
 from posenc._core.positions.counting import Affine, is_count, moved
 from posenc._core.spec.spec import Value
 
-Size = int | Sequence[Any]
+Scene = Sequence[tuple[str, int | Sequence[Any]]]
 
 
 def _fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
@@ -203,14 +203,7 @@ class SceneRule(Value):
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
         self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
 
-    def build(
-        self,
-        scene: Sequence[tuple[str, Size]],
-        *,
-        scale: Affine = 1,
-        shift: Affine = 0,
-        **facts: Any,
-    ) -> Placed:
+    def build(self, scene: Scene, *, scale: Affine = 1, shift: Affine = 0, **facts: Any) -> Placed:
         """The positions of the parts of a scene.
 
         Parameters
