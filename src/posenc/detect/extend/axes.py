@@ -35,7 +35,7 @@ UNKNOWN = (
 class AxesExtension(Extension):
     """What `extend` found of a diffusion model: its layers are the axes that grow.
 
-    `lines` has the line of Python that puts a rule in; no code of diffusers reads one from a config.
+    `lines` has the line of Python that puts a rule in: no code of diffusers reads a config's.
 
     Parameters
     ----------
