@@ -223,6 +223,7 @@ def test_tables_of_patches_are_those_of_the_class(
     assert_close(posenc.table(entry.spec, positions=placed), rows, ORIGINAL, name)
 
 
+@pytest.mark.slow("presets", "_core/positions")
 def test_tables_that_classes_make_themselves() -> None:
     entry: Any = reading("CogView3PlusTransformer2DModel")["embeddings"]
     placed = entry.positions.build([("text", 5), ("image", (1, 10, 7))])

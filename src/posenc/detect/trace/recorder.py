@@ -44,7 +44,6 @@ AVERAGES = frozenset(("mean", "sum"))
 # What makes cosines of learned frequencies, or takes rows of them: the result is no weight.
 TABLES = _names("cos sin exp polar view_as_complex __getitem__ index_select gather narrow select")
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
-UNDIFFERENTIATED = ("flex_attention", "flash_attn_func", "flash_attn_varlen_func")
 DEEPEST = 3  # functions of one number between scores and their product
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
 
@@ -67,7 +66,7 @@ class Attention:
 
     query: Tensor
     key: Tensor
-    value: Tensor | None
+    value: Tensor
     output: Cut | None
     path: str = ""
     layer: int | None = None  # its number among the modules of its list
@@ -91,9 +90,9 @@ class Recorder(TorchFunctionMode):
         self.cuts: dict[int, Cut] = {}
         self.order: list[Cut] = []
         self.attentions: list[Attention] = []
-        self.unseen: list[str] = []
         self.place: Any = lambda: ("", None, 0)
         self.call = 0
+        self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
         self._weights = {p.untyped_storage().data_ptr() for p in parameters if _stored(p)}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -103,6 +102,9 @@ class Recorder(TorchFunctionMode):
             return func(*args, **kwargs)
         if name in ("numpy", "__array__", "tolist", "item") and args[0].requires_grad:
             return func(args[0].detach(), *args[1:], **kwargs)
+        if name == "detach":  # what rounds does so, and what keeps keys for a next call
+            func = torch.Tensor.view_as
+            args = (args[0], args[0])
         result = _with_gradients(func, args, kwargs)
         with torch.inference_mode(False), torch.enable_grad():
             return self._seen(name, args, kwargs, result)
@@ -230,7 +232,8 @@ class Recorder(TorchFunctionMode):
                 if product is None or any(a.product is product for a in self.attentions):
                     continue
                 equation = vars(product)["arguments"][0]
-                query, key, order = arranged(product.name, equation, *product.sources[:2])
+                met = arranged(product.name, equation, *product.sources[:2])
+                query, key = met.one, met.other
                 value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
                 if value.shape[-2] != key.shape[-2] or value.ndim < 2:
                     continue  # scores that are summed over something else than keys
@@ -239,7 +242,7 @@ class Recorder(TorchFunctionMode):
                     Attention(
                         query.clone(), key.clone(), value.clone(), output, path, number, self.call,
                         scores=scores, product=product, softmax=softmax, stack=stack,
-                        order=order,
+                        order=met.order,
                     )
                 )  # fmt: skip
                 return
@@ -283,7 +286,8 @@ def _active(tensor: Tensor) -> bool:
 
 
 def _stored(tensor: Tensor) -> bool:
-    return not tensor.is_meta and tensor.layout == torch.strided
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return not wrapped and not tensor.is_meta and tensor.layout == torch.strided
 
 
 def _asks_only(func: Any, name: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from posenc.detect.fit.rotations.pairs import NotARotationError, from_matrices
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, from_matrices
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.maps import LinearMap, linear_map
 from posenc.detect.trace.recorder import Recorder
@@ -112,9 +112,10 @@ def _behind(recorder: Recorder, made: LinearMap) -> tuple[LinearMap, str] | None
 
 
 def _starts(made: LinearMap) -> np.ndarray:
-    """The first number that each head reads."""
-    own = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max)
-    return np.asarray(own.min(axis=(1, 2)))
+    """The first number that each head reads; all 0 where tokens are not in one order of heads."""
+    first = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max).min(axis=2)
+    order = np.argsort(first, axis=0, kind="stable")
+    return first[:, 0] if (order == order[:, :1]).all() else np.zeros(len(first), int)
 
 
 def _dtype(*tensors: Tensor) -> str:
@@ -171,7 +172,9 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
         except NotARotationError:
             return _unknown(heads, read, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
-    values[read] = turns.size * np.exp(1j * turns.angle)
+    # To as many digits as the map has: these tell what cosines were rounded to.
+    kind = np.complex64 if turns.eps == FLOAT32 else np.complex128
+    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(kind)
     width = matrices.shape[-1]
     still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
     passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]

@@ -22,7 +22,7 @@ from posenc.detect.trace.compared import pairs_of
 from posenc.detect.trace.dumps.files import Dump, read
 from posenc.detect.trace.dumps.layouts import arranged
 from posenc.detect.trace.expected import expectations
-from posenc.detect.trace.findings import Seen, told
+from posenc.detect.trace.findings import Seen, judge
 from posenc.detect.trace.places import Places
 from posenc.detect.trace.result import Trace
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
@@ -95,17 +95,14 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     for layer, expectation in sorted(wanted.items()):
         own = {d.tensor: _turned(d, expectation.rotary) for d in turned if d.layer == layer}
         first = next(dump for dump in turned if dump.layer == layer)
-        rows, tokens, heads, channels = first.before.shape
-        seen = Seen(
-            layer, "", 0, own.get("query"), own.get("key"), None, None, None, channels,
-            (tokens, tokens), rows, heads=heads, dtype=own[first.tensor].dtype,
-        )  # fmt: skip
-        made = told(seen, expectation, Places(first.positions, None, stated=True))
-        layers.append(made.layer)
-        findings += made.findings
-        unseen += [text for text in made.unseen if "no product with a weight" not in text]
+        rows, tokens, *_ = first.before.shape
+        seen = Seen(layer, {**own}, (tokens, tokens), rows)
+        judged = judge(seen, expectation, Places(first.positions, None, stated=True))
+        layers.append(judged.layer)
+        findings += judged.findings
+        unseen += [text for text in judged.unseen if "no product with a weight" not in text]
         unseen += [f"layer {layer}: {n}, as no file holds it" for n in NAMES if n not in own]
-        remarks += made.remarks
+        remarks += judged.remarks
     return Trace(
         tuple(layers), tuple(findings), expected=against.name,
         unseen=(*against.notes, *unseen), remarks=tuple(remarks),
@@ -132,19 +129,18 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
     def group(own: list[int]) -> tuple[HeadTurns, np.ndarray]:
         chosen, factors, left = of_rotations(usual, x[own], y[own])
         still = (np.abs(y[own] - x[own]) <= room * np.abs(x[own])).all()
-        shape = len(own), rows, tokens
+        shape = rows, tokens
         if still or np.median(left) > room:
             none = np.zeros((*shape, 0), complex)
             why = "" if still else NEITHER
             made = HeadTurns(tuple(own), (), (), none, np.ones(shape), why)
         else:
-            factors = _exact(chosen, factors, np.ravel(dump.positions), (dtype, room))
+            factors = _exact(chosen, factors, np.ravel(np.asarray(dump.positions)), (dtype, room))
             forward = chosen.channels.direction == "forward"
-            values = (factors if forward else factors.conj()).reshape(1, rows, tokens, -1)
-            values = np.broadcast_to(values, (*shape, values.shape[-1]))
-            pairs = map(tuple, pairs_of(chosen, width))
-            made = HeadTurns(tuple(own), *pairs, values, np.ones(shape))
-        return made, (left > room).any(axis=1)
+            values = (factors if forward else factors.conj()).reshape(rows, tokens, -1)
+            pairs, outputs = map(tuple, pairs_of(chosen, width))
+            made = HeadTurns(tuple(own), pairs, outputs, values, np.ones(shape))
+        return made, np.asarray((left > room).any(axis=1))
 
     alike, odd = group([*range(heads)])
     groups = [alike]
@@ -152,7 +148,7 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
         several = [np.flatnonzero(~odd).tolist()] * (not odd.all())
         groups = [group(own)[0] for own in (*several, *np.flatnonzero(odd)[:, None].tolist())]
     whole = np.ones((rows, tokens), bool)
-    return TensorTurns(width, groups, whole, dtype, np.arange(heads), ~whole)
+    return TensorTurns(width, groups, whole, dtype, np.arange(heads), pooled=False)
 
 
 def _exact(
@@ -162,7 +158,8 @@ def _exact(
     seen = PairTurns(positions, factors, int(positions.max(initial=0)) + 1, dtype[0])
     bases = [spec.replace(base=base) for base in BASES] if isinstance(spec, RoPE) else []
     others = (other for *_, other in variants(spec) if getattr(other, "pairs", 0) == spec.pairs)
-    for candidate in (spec, *bases, *others):
+    candidates: Any = (spec, *bases, *others)
+    for candidate in candidates:
         with contextlib.suppress(PosencError, ArithmeticError):
             exact = expected_turns(candidate, seen)
             if np.all(np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]):
