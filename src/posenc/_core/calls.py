@@ -26,8 +26,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 # Functions that others call, and the names by which most people call two of them: an error names
 # the function that was called.
 INNER = re.compile(r"^(?:from_hf|from_gguf|facts|infer_spec|detect_pairing)(?=[: ])")
-# A verb on arrays keeps its name.
-USUAL_NAMES = {function: name for name, function in ALIASES.items() if function != "add"}
+USUAL_NAMES = {"infer_spec": "infer", "detect_pairing": "pairing"}
 # By functions: calls that do what people try with other arguments.
 CALLS = {
     "infer": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded arrays.",

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Literal, final
 import numpy as np
 
 from posenc._core.errors import suggest
+from posenc._core.positions.counting import Affine, is_count, moved
 from posenc._core.positions.scene_parts import (
     CALLS,
     CELLS,
@@ -17,13 +18,11 @@ from posenc._core.positions.scene_parts import (
     Piece,
     ScenePart,
     View,
-    is_count,
     need,
 )
 from posenc._core.spec.spec import Value
 
-Size = int | Sequence[Any]
-Affine = float | tuple[float, ...]  # a number for all axes, or for each
+Scene = Sequence[tuple[str, int | Sequence[Any]]]
 
 
 class Placed(dict[str, np.ndarray]):
@@ -103,14 +102,7 @@ class SceneRule(Value):
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
         self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
 
-    def build(
-        self,
-        scene: Sequence[tuple[str, Size]],
-        *,
-        scale: Affine = 1,
-        shift: Affine = 0,
-        **facts: Any,
-    ) -> Placed:
+    def build(self, scene: Scene, *, scale: Affine = 1, shift: Affine = 0, **facts: Any) -> Placed:
         """The positions of the parts of a scene.
 
         Parameters
@@ -162,18 +154,11 @@ class SceneRule(Value):
                 ):
                     expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
                     need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
-                placed[order[-1]] = self._moved(rows, scale, shift) if piece.part.is_grid else rows
+                placed[order[-1]] = (
+                    moved(rows, self.axes, scale, shift) if piece.part.is_grid else rows
+                )
         placed.order = tuple(order)
         return placed
-
-    def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
-        """The positions of a grid by the map that the caller asks for."""
-        expected = f"a number, or one for each of the axes {self.axes}"
-        for name, numbers in (("scale", scale), ("shift", shift)):
-            kind, shape = np.asarray(numbers).dtype.kind, np.shape(numbers)
-            fits = kind in "iuf" and shape in ((), (len(self.axes),))
-            need(fits, f"build: {name}", expected, repr(numbers)[:80])
-        return rows * np.asarray(scale) + np.asarray(shift)
 
     def _piece(self, one: Any) -> Piece:
         """A part of a scene with its size, checked."""

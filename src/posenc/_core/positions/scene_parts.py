@@ -123,11 +123,6 @@ def parsed(text: str) -> ast.expr:
     return ast.parse(text, mode="eval").body
 
 
-def is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and bool(value >= 0)
-
-
 def need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
     """Raise `ArgumentError` unless a condition holds."""
     if not holds:
