@@ -185,6 +185,8 @@ class Comparand(NamedTuple):
     unasked: Callable[[], Sequence[str]] = tuple  # what would answer, and was asked for no part
     remarks: tuple[str, ...] = ()
     shared: bool = False  # whether one implementation answers for every part
+    # What its attentions do in a run, held against the parts of the other: a `Trace`.
+    traced: Callable[[tuple[Part, ...]], Any] | None = None
 
 
 # --- numbers of other people's models, under the names of their buffers ---------------------------
