@@ -74,10 +74,17 @@ def axes_case(
 ) -> RotaryCase:
     """A case of several axes: for each pair its axis and its frequency."""
     fields.setdefault("pairing", "half")
+    sizes = fields.pop("sizes", 1.0)
     spec = RoPE(2 * len(pairs), arrangement=arrangement, **fields)
     turned_by = [axis for axis, _ in pairs]
     frequencies = [f for _, f in pairs]
-    return RotaryCase(name, spec, lambda p: oracle.cos_sin(p, frequencies, turned_by), positions)
+    return RotaryCase(
+        name,
+        spec,
+        lambda p: oracle.cos_sin(p, frequencies, turned_by, sizes),
+        positions,
+        scale=max(sizes) if isinstance(sizes, list) else 1.0,
+    )
 
 
 ONE = oracle.ladder(16)  # eight rungs shared by all axes
@@ -225,6 +232,28 @@ ROTARY = (
         oracle.mrrope(16, 1e4, 4, 100, progressive=False, fast=64),
         oracle_magnitude=oracle.yarn_magnitude(4),
     ),
+    scaled("riflex", s.RIFLEx(4, 66), oracle.riflex(16, 256, 4, 66), base=256),
+    scaled(
+        "dype",
+        s.DyPE(4, 0.7, original_length=64),
+        oracle.dype(56, 1e4, 4, 0.7, 64),
+        dim=56,
+        oracle_magnitude=oracle.yarn_magnitude(4),
+    ),
+    scaled(
+        "dype-at-the-end",
+        s.DyPE(4, 0.02, original_length=64),
+        oracle.dype(56, 1e4, 4, 0.02, 64),
+        dim=56,
+        oracle_magnitude=oracle.yarn_magnitude(4),
+    ),
+    scaled(
+        "one-axis",
+        s.PerAxis((s.YaRN(40, original_length=4096),)),
+        oracle.yarn(64, 1e4, 40, 4096),
+        dim=64,
+        oracle_magnitude=oracle.yarn_magnitude(40),
+    ),
     scaled("mixed-ntk", s.MixedNTK(8, power=0.625), oracle.mixed_ntk(16, 1e4, 8, 0.625)),
     scaled("mixed-ntk-fixed", s.MixedNTK(8), oracle.mixed_ntk(16, 1e4, 8, 1)),
     scaled(
@@ -353,14 +382,38 @@ ROTARY = (
         + [(1, f) for f in oracle.ntk(6, 1e4, 1.5)]
         + [(2, f) for f in oracle.ntk(6, 1e4, 3)],
         VOLUME,
-        scaling=s.NTK((2.0, 1.5, 3.0)),
+        scaling=s.PerAxis((s.NTK(2.0), s.NTK(1.5), s.NTK(3.0))),
     ),
     axes_case(
         "linear-of-each-axis",
-        Arrangement(rule="sections", axes=("h", "w"), sizes=(5, 3)),
-        [(0, f) for f in oracle.over(ONE[:5], 2)] + [(1, f) for f in oracle.over(ONE[5:], 3)],
+        Arrangement(rule="axial", axes=("h", "w"), sizes=(5, 3)),
+        [(0, f) for f in oracle.linear(10, 1e4, 2)] + [(1, f) for f in oracle.linear(6, 1e4, 3)],
         GRID,
-        scaling=s.Linear((2.0, 3.0)),
+        scaling=s.PerAxis((s.Linear(2.0), s.Linear(3.0))),
+    ),
+    axes_case(
+        "time-and-height",
+        Arrangement(rule="axial", axes=THW, order=("w", "t", "h"), sizes=(2, 4, 8)),
+        [(2, f) for f in oracle.ladder(4, 256)]
+        + [(0, f) for f in oracle.riflex(8, 256, 3, 66)]
+        + [(1, f) for f in oracle.yarn(16, 256, 4, 64)],
+        VOLUME,
+        base=256,
+        scaling=s.PerAxis((s.RIFLEx(3, 66), s.YaRN(4, original_length=64), None)),
+        sizes=[1.0] * 6 + [oracle.yarn_magnitude(4)] * 8,
+    ),
+    axes_case(
+        "pairs-of-axes-in-turn",
+        Arrangement(rule="axial_cyclic", axes=("h", "w")),
+        [
+            pair
+            for two in zip(QUARTER, oracle.dype(8, 1e4, 3, 0.6, 64), strict=True)
+            for pair in enumerate(two)
+        ],
+        GRID,
+        pairing="interleaved",
+        scaling=(s.PerAxis((None, s.DyPE(3, 0.6, original_length=64))),),
+        sizes=[1.0, oracle.yarn_magnitude(3)] * 4,
     ),
     axes_case(
         "explicit-with-still-pairs",

@@ -16,6 +16,8 @@ XPOS = 5e-7
 TUPE_SUMS, TUPE_SUMS_32 = 2e-6, 1e-4
 # Agreement with other people's float32 code at positions up to 64.
 ORIGINAL = 1.5e-6
+# Cosines and sines of diffusers in float32, at positions up to a few hundred.
+DIFFUSERS = 1e-5
 # Interpolated rows of entries up to 1 in size, float32: a few taps, each rounded once.
 RESAMPLED = 1e-6
 # The floor of settings: of 1 + |exact|, the inputs rounded to the dtype and a sum of 64 products.

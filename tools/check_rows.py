@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, TypedDict
 
-from posenc.presets import PlanRow, Preset, row_types, row_types_gguf
+from posenc.presets import PlanRow, Preset, row_types, row_types_diffusers, row_types_gguf
 from posenc.presets._rows import check, keys_of, meaning
 from posenc.presets.families import ClassDefaults, ClassParts, ClassWindows, Packing, Reads
 
@@ -53,6 +53,8 @@ FILES: dict[str, dict[str, Any]] = {
         "projections": Projections,
         "classes": Classes,
         "windows": Windows,
+        "diffusers": list[row_types_diffusers.DiffusersRow],
+        "vaes": list[row_types_diffusers.VaeRow],
     },
 }
 
@@ -67,7 +69,7 @@ def tables() -> str:
 
 def declared() -> list[type]:
     """The kinds of rows that are no classes of their own, those with bases after these."""
-    kinds = {**vars(row_types), **vars(row_types_gguf)}
+    kinds = {**vars(row_types), **vars(row_types_gguf), **vars(row_types_diffusers)}
     return [
         kind
         for name, kind in kinds.items()

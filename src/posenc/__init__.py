@@ -25,7 +25,7 @@ def __getattr__(name: str) -> Any:
         if _names.has_part(__path__, name):
             # `from posenc import registry` asks first, and goes on to import it.
             todo = _names.INSIDE.get(name, "dir(posenc) has its names.")
-            raise AttributeError(f"posenc.{name} is no part of the interface. {todo}")
+            raise AttributeError(f"posenc.{name} is not part of the interface. {todo}")
         from posenc._core.foreign import name_advice
 
         hint = name_advice(name, [*__all__, *_names.PACKAGES, *_names.ALIASES])
@@ -37,9 +37,10 @@ def __getattr__(name: str) -> Any:
 
 
 _names.HANDED.update(
-    # What a notebook shows of a value, what a config says, what a run of a model shows, and a verb
-    # that specs have as a method.
+    # What a notebook shows of a value and `print` says, what a config says, what a run of a model
+    # shows, and a verb that specs have as a method.
     card=lambda value: importlib.import_module(f"{__name__}.plot.card").html(value),
+    told=lambda value: importlib.import_module(f"{__name__}.plot.card").lines_of(value),
     reading=lambda config: __getattr__("facts")(config).plan,
     trace=lambda asked: importlib.import_module(f"{__name__}.detect.trace.source").of_side(*asked),
     verb=lambda path: operator.attrgetter(path)(sys.modules[__name__]),

@@ -35,6 +35,8 @@ from posenc._core.numeric.ladder import Ladder as Ladder
 from posenc._core.numeric.matrix import FrequencyMatrix as FrequencyMatrix
 from posenc._core.numeric.matrix import Gaussian as Gaussian
 from posenc._core.positions.builder import Positions as Positions
+from posenc._core.positions.scene import ScenePart as ScenePart
+from posenc._core.positions.scene import SceneRule as SceneRule
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note
 from posenc._core.reading import Reading as Reading
@@ -52,6 +54,7 @@ from posenc.detect.convert.convert import convert as convert
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf.reader import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
+from posenc.detect.extend.axes import AxesExtension as AxesExtension
 from posenc.detect.extend.extension import Extension as Extension
 from posenc.detect.extend.extension import extend as extend
 from posenc.detect.facts.fact import Contradiction as Contradiction
@@ -336,6 +339,7 @@ def table(
     kernel: Literal['auto', 'reference', 'cpu', 'triton'] = ...,
 ) -> Any: ...
 
+encode = add
 infer = infer_spec
 pairing = detect_pairing
 
@@ -345,6 +349,7 @@ __all__ = [
     "AdaptiveSpan",
     "ArgumentError",
     "Arrangement",
+    "AxesExtension",
     "CannotAsk",
     "ClippedTable",
     "CoPE",
@@ -422,6 +427,8 @@ __all__ = [
     "RotaryMagnitude",
     "STRING",
     "Sandwich",
+    "ScenePart",
+    "SceneRule",
     "Shaw",
     "Sinusoidal",
     "SoftPosition",

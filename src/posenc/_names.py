@@ -85,10 +85,13 @@ VALUES: dict[str, str] = {
     "Note": "posenc._core.reading",
     "Plan": "posenc._core.spec.plan",
     "Positions": "posenc._core.positions.builder",
+    "SceneRule": "posenc._core.positions.scene",
+    "ScenePart": "posenc._core.positions.scene",
     "Source": "posenc._core.reading",
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",
     "Temperature": "posenc.encodings.rotary.magnitude",
+    "DyPE": "posenc.scaling.dype",
     "DynamicNTK": "posenc.scaling.dynamic_ntk",
     "Linear": "posenc.scaling.linear",
     "Llama3": "posenc.scaling.llama3",
@@ -97,7 +100,9 @@ VALUES: dict[str, str] = {
     "MrRoPE": "posenc.scaling.mrrope",
     "Multipliers": "posenc.scaling.multipliers",
     "NTK": "posenc.scaling.ntk",
+    "PerAxis": "posenc.scaling.per_axis",
     "Proportional": "posenc.scaling.proportional",
+    "RIFLEx": "posenc.scaling.riflex",
     "Unit": "posenc.scaling.unit",
     "YaRN": "posenc.scaling.yarn",
     "Layer": "posenc._core.reading",
@@ -122,7 +127,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
     "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
     "posenc.detect.facts": ("Contradiction", "Fact", "Facts", "explain", "facts"),
-    "posenc.detect.extend": ("Extension", "extend"),
+    "posenc.detect.extend": ("AxesExtension", "Extension", "extend"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
@@ -171,7 +176,7 @@ INSIDE = {
 }
 
 # Functions under the names of their commands, too.
-ALIASES = {"infer": "infer_spec", "pairing": "detect_pairing"}
+ALIASES = {"encode": "add", "infer": "infer_spec", "pairing": "detect_pairing"}
 
 # Names that work as before and are not shown.
 OLDER = {"extend_context": "extend"}

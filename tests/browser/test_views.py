@@ -14,7 +14,7 @@ import pytest
 
 from tests.browser.conftest import Site
 
-VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias", "stretch", "layers")
+VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias", "stretch", "scene", "layers")
 SIDES = ("width", "height")
 
 

@@ -26,6 +26,7 @@ from posenc._core.numeric.random_vectors import random_vectors
 from posenc._names import SPECS
 from posenc.cli import _app, app
 from posenc.cli.commands.doctor import probe
+from posenc.cli.output import lines as _lines
 from posenc.cli.output import show as _show
 from posenc.cli.output import stream as _stream
 from posenc.kernels import KERNELS, plans
@@ -99,12 +100,12 @@ def test_wide_rows_are_elided_and_columns_stay_aligned(run: Run) -> None:
     rows = [line for line in lines if "1000" in line]
     assert len(rows) == 9
     assert all("…" in line for line in rows)
-    assert {_show.columns_of(line) for line in rows} == {_show.columns_of(rows[0])}
-    assert _show.columns_of(rows[0]) <= 80
+    assert {_lines.columns_of(line) for line in rows} == {_lines.columns_of(rows[0])}
+    assert _lines.columns_of(rows[0]) <= 80
 
 
 def test_wide_characters_take_two_columns() -> None:
-    assert _show.columns_of("a中文e\u0301") == 6
+    assert _lines.columns_of("a中文e\u0301") == 6
     assert _show.fit("中文", 6) == "中文  "
     assert _show.fit("中文字", 6) == "中文字"
     assert _show.fit("中文字母", 6) == "中文… "
@@ -571,7 +572,10 @@ def test_table_of_no_rows(run: Run) -> None:
         (["encode", "a", "--positions", f"{1 - 2**63}:{2**63 - 1}"], "more than"),
         (["encode", "a", "--positions", "9" * 5000], "beyond 2**63"),
         (["encode", "a", "--offset", "9223372036854775808"], "beyond 2**63"),
-        (["encode", "a", "--seed", "1", "--embeddings", "notes.txt"], "--seed is for random"),
+        (
+            ["encode", "a", "--seed", "1", "--embeddings", "notes.txt"],
+            "--seed draws random vectors",
+        ),
         (["encode", "a", "--tensor", "x"], "--tensor"),
         (["encode", "a", "--embeddings", "absent.npy"], "'absent.npy' is not there"),
         (["encode", "a", "--tokenizer", "absent.json"], "is not there"),
@@ -624,7 +628,7 @@ def test_internal_errors_are_one_line_unless_debugging(
     def fail(*args: Any) -> None:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(_show, "print_json", fail)
+    monkeypatch.setattr(_lines, "print_json", fail)
     output = run("encode", "a", "--json", code=1).output
     assert "ZeroDivisionError: oh" in output
     assert "POSENC_DEBUG=1" in output
@@ -647,7 +651,7 @@ def test_out_of_memory_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch) ->
     def fail(*args: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr(_show, "print_json", fail)
+    monkeypatch.setattr(_lines, "print_json", fail)
     assert "out of memory" in run("encode", "a", "--json", code=1).output
 
 
@@ -699,7 +703,7 @@ def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
         assert alone.stdout == named.stdout
     for name in ("none.json", "./none", "owner/model-8b"):
         told = run(name, code=2).output
-        assert f"No such command {name!r}, and no such file or folder is there" in told
+        assert f"No such command {name!r}, and no file or folder of that name" in told
     for word, way in (("nonesuch", ". Known: "), ("lists", ". Did you mean 'list'?")):
         assert f"No such command {word!r}{way}" in run(word, code=2).output
 

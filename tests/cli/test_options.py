@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 from safetensors.numpy import save_file
+from tools.pages import shelf
 
 from posenc.cli import app
 from posenc.cli.options.common import looks_like_a_file
@@ -61,7 +62,7 @@ def test_an_option_has_one_kind_of_value() -> None:
 
 
 def test_an_option_that_commands_share_has_one_meaning_that_is_written_down() -> None:
-    page = (ROOT / "docs" / "command.md").read_text(encoding="utf-8")
+    page = shelf.whole(ROOT / "docs" / "command.md")
     rows = [row.split("|")[1] for row in page.splitlines() if row.startswith("| `-")]
     listed = [spelling for row in rows for spelling in re.findall(r"`(--?[a-z-]+)`", row)]
     assert len(listed) == len(set(listed))
@@ -416,6 +417,10 @@ def test_entries_of_the_list_are_found_by_words() -> None:
         ("Sinusoidal(open('x'))", "expected the name of an encoding or value, got 'open'"),
         ("Sinusoidal(2 ** 3)", "is no spec: write it as Python does"),
         ("RoPE(8)", "Write pairing="),
+        ("RoPE(", "'RoPE(' is no whole spec: write it as Python does"),
+        ("RoPE(8, base=1.5", "'RoPE(8, base=1.5' is no whole spec"),
+        ("Nobody(8)", "is no spec, as Nobody is no encoding"),
+        ("spec(2).json", "'spec(2).json' is not there"),
     ],
 )
 def test_a_spec_is_written_as_python_writes_it(text: str, says: str) -> None:

@@ -12,11 +12,22 @@ import pytest
 from click.testing import CliRunner
 
 from posenc.cli import app
-from posenc.cli.output.show import COPIED, wrapped
+from posenc.cli.output.lines import COPIED, WHOLE, wrapped
 
 ROOT = Path(__file__).resolve().parents[2]
 # Of every command that prints for people, what the pages do not run on the files of examples.
 MORE = """
+explain nowhere.json --pairing hal
+explain llama3-8k.json --plan gemma3
+plot table --encoding RoPE
+diff plan:gemma plan:gemma3
+table --preset nobody
+table --spec RoPE(8,)
+check naive_rope.py:rotated
+infer naive_rope.py:rotate --dim 7
+extend llama3-8k.json --to 32768 --rule nobody
+locate --dim 64 --value 3 --at 63
+nobody
 explain --plan gemma3
 explain --plan gpt-oss
 explain --plan whisper-encoder
@@ -58,12 +69,15 @@ def test_every_command_fits(columns: int, tmp_path: Path, monkeypatch: pytest.Mo
     for command in commands():
         result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, shlex.split(command))
         ran += result.exit_code < 2
-        lines = result.stdout.splitlines()
-        wide += [
-            f"{command}: {line}" for line in lines if len(line) > columns and not COPIED.match(line)
-        ]
+        lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]
+        wide += [f"{command}: {line}" for line in lines if len(line) > columns and not whole(line)]
     assert not wide, "\n".join(wide)
     assert ran >= 20
+
+
+def whole(line: str) -> bool:
+    """Whether a line may be longer than the screen: it is one thing that people copy."""
+    return bool(COPIED.match(line) or WHOLE.fullmatch(line.strip().rstrip(".,;:)")))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +90,24 @@ def test_every_command_fits(columns: int, tmp_path: Path, monkeypatch: pytest.Mo
         ('    {"rope_theta": 500000.0}', 12, ['    {"rope_theta": 500000.0}']),
         ("    --ctx-size 32768 --rope-scale 4", 12, ["    --ctx-size 32768 --rope-scale 4"]),
         ("in /a/path/that-is/longer", 12, ["in", "  /a/path/that-is/longer"]),
+        ("write `pip install posenc` first", 14, ["write", "  `pip install posenc`", "  first"]),
+        ('the key {"a": 1, "b": 2} is', 12, ["the key", '  {"a": 1, "b": 2}', "  is"]),
+        ("a model's file is its own", 14, ["a model's file", "  is its own"]),
+        (" 1. the base is that of", 12, [" 1. the base", "    is that", "    of"]),
     ],
 )
 def test_lines_are_wrapped(line: str, width: int | None, parts: list[str]) -> None:
     assert wrapped(line, width) == parts
+
+
+@pytest.mark.parametrize(
+    "command", ["explain nowhere.json --pairing hal", "diff plan:gemma plan:x"]
+)
+def test_errors_are_wrapped_on_a_screen_and_whole_in_a_pipe(command: str) -> None:
+    screen, pipe = (
+        CliRunner(env={"COLUMNS": columns}).invoke(app, shlex.split(command)).stderr.splitlines()
+        for columns in ("60", None)
+    )
+    assert screen[-1].startswith("  ")
+    assert max(map(len, screen)) <= 60 < len(pipe[-1])
+    assert " ".join(" ".join(screen).split()) == " ".join(" ".join(pipe).split())

@@ -218,7 +218,7 @@ CONVENTIONS = (
         RoPE(
             32,
             pairing="half",
-            scaling=s.NTK((2, 1.5, 3)),
+            scaling=s.PerAxis((s.NTK(2), s.NTK(1.5), s.NTK(3))),
             arrangement=axial(*THW, sizes=(6, 5, 5)),
         ),
         each(oracle.ntk(12, 1e4, 2), oracle.ntk(10, 1e4, 1.5), oracle.ntk(10, 1e4, 3)),

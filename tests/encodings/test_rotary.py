@@ -227,6 +227,10 @@ SCALINGS: dict[str, Any] = {
     "mixed-ntk": s.MixedNTK(4),
     "mrrope": s.MrRoPE(8, original_length=64),
     "multipliers": s.Multipliers(SHORT, use="divide"),
+    "riflex": s.RIFLEx(3, 66),
+    "dype": s.DyPE(4, 0.7, original_length=64),
+    "dype at the end": s.DyPE(4, 0.01, original_length=64),
+    "one axis": s.PerAxis((s.YaRN(8, original_length=64),)),
 }
 each_scaling = pytest.mark.parametrize("name", SCALINGS)
 
@@ -669,8 +673,68 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         "8 numbers",
     ),
     "a factor for each of other axes": (
-        lambda: RoPE(16, pairing="half", scaling=s.Linear((2.0, 3.0))),
-        "1 factors, one for each axis",
+        lambda: RoPE(16, pairing="half", scaling=s.PerAxis((s.Linear(2), s.Linear(3)))),
+        r"1 rules, one or None for each of the axes \('position',\), got 2 of them",
+    ),
+    "a rule for each axis of one ladder": (
+        lambda: RoPE(
+            16,
+            pairing="half",
+            scaling=s.PerAxis((None, s.Linear(2))),
+            arrangement=Arrangement(rule="sections", axes=("h", "w")),
+        ),
+        "one rule for the ladder that the axes share, got a PerAxis.*'sections'",
+    ),
+    "rules by axis inside of rules by axis": (
+        lambda: s.PerAxis((s.PerAxis((None,)),)),
+        "rules for one axis each",
+    ),
+    "rules of no axis": (lambda: s.PerAxis(()), "a rule or None for each axis"),
+    "two rules that extend one axis": (
+        lambda: RoPE(
+            16,
+            pairing="half",
+            scaling=(s.PerAxis((None, s.NTK(2))), s.Llama3(8, original_length=64)),
+            arrangement=Arrangement(rule="axial", axes=("h", "w")),
+        ),
+        "NTK and Llama3 together",
+    ),
+    "factors of single axes on the softmax": (
+        lambda: RoPE(
+            16,
+            pairing="half",
+            scaling=s.PerAxis((None, s.YaRN(2, original_length=64))),
+            arrangement=Arrangement(rule="axial", axes=("h", "w")),
+            magnitude=RotaryMagnitude(at="softmax"),
+        ),
+        "at='cos_sin' for attention factors of single axes",
+    ),
+    "a base for the rule of one axis": (
+        lambda: RoPE(
+            16,
+            pairing="half",
+            base=(2, 1),
+            scaling=s.PerAxis((None, s.NTK(2))),
+            arrangement=Arrangement(rule="axial", axes=("h", "w")),
+        ),
+        "a geometric ladder, as NTK needs its base, got spacing='geometric' with base 1",
+    ),
+    "a frequency counted from 0": (lambda: s.RIFLEx(0, 66), "counted from 1, got 0"),
+    "frames that are none": (lambda: s.RIFLEx(1, 0), "at least 1 position, got 0"),
+    "a frequency that an axis has not": (
+        lambda: RoPE(16, pairing="half", scaling=s.RIFLEx(9, 66)),
+        "k: expected one of the 8 frequencies of its axis, got 9",
+    ),
+    "a frequency that an axis has not, in float32": (
+        lambda: posenc.cos_sin(
+            RoPE(16, pairing="half", scaling=s.RIFLEx(9, 66), phase="float32"), 9
+        ),
+        "k: expected one of the 8 frequencies of its axis, got 9",
+    ),
+    "noise in steps": (lambda: s.DyPE(2, 700, original_length=64), "noise.*from 0 to 1.*got 700"),
+    "dype of one pair": (
+        lambda: RoPE(2, pairing="half", scaling=s.DyPE(2, 1, original_length=64)),
+        "DyPE: expected at least 2 pairs to an axis, got a width of 2",
     ),
     "a base without a ladder of it": (
         lambda: RoPE(

@@ -102,6 +102,8 @@ def why_not_turned(case: RotaryCase) -> str | None:
         return "where it knows RoPE"
     if case.spec.phase == "float32":
         return "phase='float32'"
+    if case.spec.uneven:
+        return "attention factors that differ by axis"
     return None if np.asarray(case.positions).dtype.kind == "i" else "real positions"
 
 

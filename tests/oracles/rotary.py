@@ -150,6 +150,35 @@ def mixed_ntk(dim: int, base: float, factor: float, power: float) -> list[mpf]:
         return [f / mp.exp(a * mpf(j + 1) ** mpf(power)) for j, f in enumerate(ladder(dim, base))]
 
 
+def riflex(dim: int, base: float, k: int, frames: int) -> list[mpf]:
+    """Zhao et al. 2025: the k-th frequency, from 1, makes 0.9 turns within the new frames."""
+    with mp.workdps(WORK):
+        slower = mpf(9) / 10 * 2 * mp.pi / frames
+        return [slower if j == k else f for j, f in enumerate(ladder(dim, base), start=1)]
+
+
+def dype(dim: int, base: float, factor: float, noise: float, trained: int) -> list[mpf]:
+    """Issachar et al. 2025, the authors' code: two masks whose ends move with noise squared."""
+    with mp.workdps(WORK):
+
+        def mask(many: float, few: float) -> list[mpf]:
+            ends = []
+            for turns, rounded in ((many, mp.floor), (few, mp.ceil)):
+                turns = mpf(turns) * mpf(noise) ** 2
+                index = dim * mp.log(trained / (turns * 2 * mp.pi)) / (2 * mp.log(base))
+                ends.append(min(max(rounded(index), 0), dim // 2))
+            low, high = ends
+            high += mpf("0.001") if low == high else 0
+            return [1 - min(max((j - low) / (high - low), 0), 1) for j in range(dim // 2)]
+
+        plain, slow = ladder(dim, base), ntk(dim, base, factor)
+        linear = [f / mpf(factor) for f in plain]
+        middle = [
+            a * (1 - m) + b * m for a, b, m in zip(linear, slow, mask(1.25, 0.75), strict=True)
+        ]
+        return [a * (1 - m) + b * m for a, b, m in zip(middle, plain, mask(16, 2), strict=True)]
+
+
 # --- axes -----------------------------------------------------------------------------------------
 
 
@@ -164,15 +193,19 @@ def cos_sin(
     position: int | Sequence[int],
     frequencies: Sequence[mpf],
     axes: Sequence[int] | None = None,
-    magnitude: float = 1.0,
+    magnitude: float | Sequence[float] = 1.0,
 ) -> tuple[list[float], list[float]]:
-    """Cosine and sine of each pair; `axes[j]` is the axis that turns pair j."""
+    """Cosine and sine of each pair; `axes[j]` is the axis that turns pair j.
+
+    The magnitude is that of all pairs, or of each.
+    """
+    sizes = magnitude if isinstance(magnitude, Sequence) else [magnitude] * len(frequencies)
     cosines, sines = [], []
     with mp.workdps(WORK):
         for j, f in enumerate(frequencies):
             a = angle(position, f, axes[j] if axes else 0)
-            cosines.append(float(mpf(magnitude) * mp.cos(a)))
-            sines.append(float(mpf(magnitude) * mp.sin(a)))
+            cosines.append(float(mpf(sizes[j]) * mp.cos(a)))
+            sines.append(float(mpf(sizes[j]) * mp.sin(a)))
     return cosines, sines
 
 

@@ -441,7 +441,7 @@ def test_the_scaling_of_a_spec_is_shown_beside_the_others() -> None:
 
 
 def test_pairs_light_up_where_their_angles_are_new() -> None:
-    rope = posenc.RoPE(8, pairing="half")
+    rope = posenc.RoPE(32, pairing="half")
     found = stretch.data(rope, rules=("linear",), loss=True).loss
     assert found is not None
     dim, trained, length = found.losses.dim, found.losses.trained, found.losses.length
@@ -465,12 +465,16 @@ def test_pairs_light_up_where_their_angles_are_new() -> None:
         ({"factor": 4}, "no length and no factor"),
         ({"original_length": 64}, "no length and no factor"),
         ({"rules": ("yarn_paper",)}, "Losses were measured under"),
+        ({"dim": 8}, r"trained with, RoPE\(32, pairing=.*\), got RoPE\(8, "),
+        ({"base": 500.0}, r"got RoPE\(32, .*base=500.0\)\. Pass that one"),
     ],
 )
 def test_losses_are_those_of_the_models_that_were_trained(asked: Any, message: str) -> None:
+    trained = posenc.RoPE(32, pairing="half")
+    own = {key: asked.pop(key) for key in ("dim", "base") if key in asked}
     with pytest.raises(ArgumentError, match=message):
-        stretch.data(posenc.RoPE(8, pairing="half"), loss=True, **asked)
-    found = stretch.data(posenc.RoPE(8, pairing="half"), loss=True)
+        stretch.data(trained.replace(**own), loss=True, **asked)
+    found = stretch.data(trained.replace(pairing="interleaved"), loss=True)
     assert [panel.id for panel in stretch.panels(found)] == ["loss", "pairs"]
 
 

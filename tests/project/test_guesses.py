@@ -7,6 +7,7 @@ import copy
 import dataclasses
 import inspect
 import io
+import json
 import pickle
 import re
 import shlex
@@ -210,3 +211,38 @@ def test_only_an_array_too_many_is_another_call() -> None:
             posenc.rotate(spec, x, more)
         assert ("once for each array" in str(error.value)) is told
         assert ("Those are positions, offset" in str(error.value)) is not told
+
+
+def test_print_of_a_result_says_what_the_command_says(tmp_path: Path) -> None:
+    """A finding of thousands of letters in one line is read by nobody."""
+    config = {"model_type": "llama", "head_dim": 8, "num_attention_heads": 2, "rope_theta": 1e4}
+    config |= {"num_hidden_layers": 1, "max_position_embeddings": 64}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    sinusoidal = posenc.Sinusoidal(8)
+    rows = posenc.table(sinusoidal, 12)
+    np.save(tmp_path / "rows.npy", rows)
+    rope = posenc.RoPE(8, pairing="half")
+    results = {
+        "explain": posenc.explain(tmp_path),
+        "extend": posenc.extend(tmp_path, 128),
+        "diff": posenc.diff(tmp_path, rope.replace(base=50.0)),
+        "identify": posenc.identify(tmp_path / "rows.npy"),
+        "locate": posenc.locate(sinusoidal, rows[5]),
+        "infer": posenc.infer(lambda positions: posenc.table(sinusoidal, positions), dim=8),
+        "check": posenc.check(rope, library="numpy", laws=["shift", "norm"]),
+        "golden": posenc.golden(tmp_path),
+        "doctor": posenc.doctor(tmp_path, rope),
+        "facts": posenc.facts(tmp_path),
+    }
+    for verb, result in results.items():
+        assert str(result) != repr(result), verb
+        assert max(map(len, str(result).splitlines())) < MOST, verb
+    from click.testing import CliRunner
+
+    from posenc.cli._app import app
+
+    for call, verb in (("explain", "explain"), ("extend --to 128", "extend")):
+        command, *options = call.split()
+        output = CliRunner().invoke(app, [command, str(tmp_path), *options]).output
+        assert output.split() == str(results[verb]).split(), verb
+    assert str(rope) == repr(rope)

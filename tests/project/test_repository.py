@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 import pytest
+from tools.pages import shelf
 
 import posenc
 import posenc_study
@@ -256,7 +257,7 @@ def lines_of(place: str) -> int:
 
 
 def test_each_trail_through_the_house_exists_and_is_short() -> None:
-    text = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
+    text = shelf.whole(ROOT / "docs" / "house.md")
     trails = re.findall(r"^### (.+?)\n(.*?)(?=^##)", text, re.MULTILINE | re.DOTALL)
     assert len(trails) == 3
     for title, trail in trails:

@@ -191,12 +191,12 @@ def test_what_could_be_detected_is_what_is_mostly_found() -> None:
 def test_the_page_is_that_of_the_committed_rows() -> None:
     """`posenc study report --from docs/data -o docs --format md,png` writes it again.
 
-    `python tools/pages/shelf.py docs/study.md --long 5 --keep 1` makes its long tables files.
+    `python tools/pages/shelf.py docs/study.md --long 3 --keep 1` makes its long tables files.
     """
     docs = Path(__file__).resolve().parents[2] / "docs"
     if not (docs / "data" / "study_cells.csv").exists():
         pytest.skip("no rows are committed")
     text = as_markdown(document(read_csv(docs / "data"), claims()))
-    assert shelf.stale(docs / "study.md", text, long=5, keep=1) == []
+    assert shelf.stale(docs / "study.md", text, long=3, keep=1) == []
     for picture in re.findall(r"\]\((img/[^)]+)\)", text):
         assert (docs / picture).exists(), picture

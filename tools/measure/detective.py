@@ -22,6 +22,9 @@ import numpy as np
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
+
+from tools.pages import shelf  # noqa: E402
+
 DATA = ROOT / "docs" / "data"
 FAR = 2**31 - 1
 DTYPES = ("float32", "float16", "bfloat16")
@@ -421,6 +424,7 @@ PAGES = {
     "locate": (ROOT / "docs" / "locate.md", table_of_locate),
     "infer": (ROOT / "docs" / "infer.md", table_of_infer),
 }
+LONG = {"locate": shelf.LONG, "infer": 7}  # rows of a table that is a file
 RUNS: dict[str, Callable[..., list[dict[str, Any]]]] = {"locate": locate, "infer": infer}
 
 
@@ -431,7 +435,7 @@ def block(name: str, rows: list[dict[str, Any]]) -> str:
 
 def refreshed(name: str, rows: list[dict[str, Any]]) -> str:
     """The page with its table made anew."""
-    text = PAGES[name][0].read_text(encoding="utf-8")
+    text = shelf.whole(PAGES[name][0])
     head, _, rest = text.partition(f"<!-- measured: {name} -->")
     _, _, tail = rest.partition(f"<!-- end of {name} -->")
     return head + block(name, rows) + tail
@@ -449,7 +453,7 @@ def main() -> int:
         path = DATA / f"{options.what}.json"
         path.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
         page = PAGES[options.what][0]
-        page.write_text(refreshed(options.what, rows), encoding="utf-8")
+        shelf.write(page, refreshed(options.what, rows), long=LONG[options.what])
     return 0
 
 

@@ -3,7 +3,7 @@
 GitHub and spreadsheets search the files; the search of the built pages reads them too. A page
 whose tables another program wrote into it is shelved by
 
-    python tools/pages/shelf.py docs/study.md --long 5 --keep 1
+    python tools/pages/shelf.py docs/study.md --long 3 --keep 1
 """
 
 from __future__ import annotations
@@ -18,7 +18,10 @@ ROOT = Path(__file__).resolve().parents[2]
 TABLES = "data/tables"  # beside the pages, a folder for each
 LONG = 13  # rows; a shorter table stands in its page
 TABLE = re.compile(r"(?:^\|.*\n){2,}", re.MULTILINE)
-SHELVED = re.compile(r"^```\{csv-table\}\n:file: (.*)\n:header-rows: 1\n```\n", re.MULTILINE)
+SHELVED = re.compile(
+    r"^(?:\[.*\]\(.*\), \d+ rows:\n\n)?```\{csv-table\}\n:file: (.*)\n:header-rows: 1\n```\n",
+    re.MULTILINE,
+)
 HEADING = re.compile(r"^#+ (.*)|^\*\*(.*)\*\*", re.MULTILINE)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar, cast
 
-from posenc._core.errors import KeywordError, mismatch
+from posenc._core.errors import KeywordError, PosencError, mismatch
 from posenc._core.foreign import (
     LENGTHS,
     NOTES,
@@ -18,16 +19,28 @@ from posenc._core.foreign import (
     kind_of,
     scaling_call,
 )
+from posenc._names import ALIASES
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+# Functions that others call, and the names by which most people call two of them: an error names
+# the function that was called.
+INNER = re.compile(r"^(?:from_hf|from_gguf|facts|infer_spec|detect_pairing)(?=[: ])")
+USUAL_NAMES = {function: name for name, function in ALIASES.items()}
 # By functions: calls that do what people try with other arguments.
 CALLS = {
-    "infer_spec": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded "
-    "arrays.",
+    "infer": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded arrays.",
     "check": "posenc.check(f, spec=…) tries code, posenc.identify(array) looks at numbers.",
     "extend": "posenc.extend(config, 131072, rule='yarn') is of a model; a learned table grows by "
     "posenc.resize(spec, params, length, how='tile').",
+    "locate": "posenc.locate(posenc.Sinusoidal(512), row) finds the position of a row, "
+    'posenc.locate(posenc.RoPE(64, pairing="half"), rotated, before=x) that of a turned vector.',
+    "explain": 'posenc.explain("config.json") reads a model: its config, folder or GGUF file.',
+    "diff": "posenc.diff(a, b): each a config, a spec, a function, an array or a loaded model.",
+    "identify": 'posenc.identify(array), or of a file: posenc.identify("table.npy").',
+    "cite": 'posenc.cite(spec) or posenc.cite("RoPE") has the BibTeX.',
+    "compare": 'posenc.plot.compare("table", a, b) draws the table of two specs; other pictures '
+    'are "wavelengths", "bias", "offset", "stretch", …',
     "golden": 'posenc.golden(source).save("golden.json") writes the file.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
     "no arrays.",
@@ -36,11 +49,15 @@ CALLS = {
 
 def checked_call(function: F) -> F:
     """A function that says which arguments it has, where those of a call do not fit."""
+    name = USUAL_NAMES.get(function.__name__, function.__name__)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return function(*args, **kwargs)
+        except PosencError as error:
+            error.args = (INNER.sub(name, str(error)), *error.args[1:])
+            raise
         except TypeError as error:
             refuse_unfit(error, function, args, kwargs)
             raise
@@ -66,7 +83,8 @@ def refuse(function: F, args: tuple[Any, ...], values: Mapping[str, Any]) -> Non
     own = {name: p for name, p in signature.items() if p.kind not in several}
     others = any(p.kind is p.VAR_KEYWORD for p in signature.values())
     checked = {name: values[name] for name in values if name in own or not others}
-    check_call(function.__name__, own, args, checked)
+    name = USUAL_NAMES.get(function.__name__, function.__name__)
+    check_call(name, own, args, checked)
 
 
 def own_arguments(verb: F) -> F:
@@ -105,12 +123,15 @@ def check_call(
         if kind_of(caller) == "table" and isinstance(extra, int) and "length" not in signature:
             todo += (
                 f" No sequence is the longest: {caller}({args[0]}).table({extra}) has {extra} rows."
+                if isinstance(args[0], int)
+                else f" The width comes first: {caller}({extra}).table(positions)."
             )
         todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, expected, f"{len(args)} arguments by place", todo))
     missing = [p.name for p in signature.values() if p.default is p.empty and p.name not in present]
     if missing:
         todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
+        todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))
 
 

@@ -16,9 +16,12 @@ Each is also the built-in error in parentheses, so code that catches that one ca
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 from posenc._names import HOMES
+
+NEGATION = re.compile(r"^(un|de|dis|non|not|no|inverse|inv)_?(?=\w{4})")
 
 
 class PosencError(Exception):
@@ -119,7 +122,8 @@ def suggest(name: object, choices: Iterable[str]) -> str:
 
 def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The name that is nearest in letters, whatever their case, if one is near."""
-    folded = {candidate.lower(): candidate for candidate in sorted(choices)}
+    opposite = NEGATION.sub("", str(name).lower())  # `unrotate` is not `rotate`
+    folded = {c.lower(): c for c in sorted(choices) if c.lower() != opposite or c == name}
     close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=cutoff)
     return folded[close[0]] if close else None
 

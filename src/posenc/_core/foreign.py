@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
 from posenc._core.errors import KeywordError, PosencError, closest
+from posenc._core.foreign_names import APART, MODULES, NAMES, PLOTS
 from posenc._names import HANDED, HOMES, SPECS, VALUES
 
 WIDTHS = """dim d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim
@@ -25,7 +26,7 @@ token_positions position t timesteps"""
 STARTS = """start_pos start_position start_index start seqlen_offset seqlen_offsets past_length
 past_key_values_length past_kv_length past cache_len cache_length"""
 BASES = """base theta rope_theta rope_base rotary_base rotary_emb_base freq_base base_freq
-rope_freq_base temperature max_wavelength max_period max_timescale wavelength period n scale_base"""
+rope_freq_base temperature max_wavelength max_period max_timescale wavelength period n"""
 HEADS = "heads num_heads n_heads n_head nhead num_attention_heads total_heads head_count h"
 PAIRINGS = """pairing interleaved interleave is_neox_style neox neox_style traditional gptj
 gptj_style rope_interleave rope_interleaved rotary_interleaved use_interleaved rotate_half adjacent
@@ -59,6 +60,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         "",
     ),
     ("scale alpha s", ("factor",), ""),
+    (
+        "scale_base xpos_scale_base",
+        ("scale",),
+        "The size that decays with distance is of posenc.XPos: scale=.",
+    ),
     ("target target_length new_length", ("to",), ""),
     ("method strategy", ("rule",), ""),
     ("layout", ("pairing", "seq_dim"), ""),
@@ -88,7 +94,7 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         (),
         "The imaginary heads of RoPE++ are posenc.ImaginaryRoPE.",
     ),
-    ("use_xpos xpos xpos_scale_base", (), "That encoding is posenc.XPos."),
+    ("use_xpos xpos", (), "That encoding is posenc.XPos."),
     (
         "dropout p drop dropout_rate attn_drop",
         (),
@@ -104,6 +110,8 @@ NOTES = {
     "spec": 'a spec first, such as posenc.Sinusoidal(512) or posenc.RoPE(64, pairing="half")',
     "pairing": 'pairing="half" (Llama, Mistral, Qwen and NeoX in transformers) or '
     '"interleaved" (GPT-J, the files of Meta, the paper)',
+    "ladder": 'ladder=posenc.Ladder(denominator="n") for a shift of 0 (diffusers), '
+    'denominator="n-1" for 1 (the paper)',
     "scaling": "scaling=posenc.scaling.YaRN(…), Linear(…) or another; posenc.from_hf reads the "
     "`rope_scaling` of a config",
 }
@@ -140,91 +148,6 @@ PACKAGES = {
     "explore": "`posenc explore` opens the page, posenc.explore.Widget() is for notebooks",
 }
 
-# Parts of names, as everybody composes them -> what does that here. The first that fits is named.
-NAMES: tuple[tuple[str, str], ...] = (
-    (
-        r"(rope|rotary).*([23]_?d|axial)|([23]_?d|axial).*(rope|rotary)",
-        'posenc.preset("pixtral", 64), whose positions are posenc.positions.grid((14, 14))',
-    ),
-    (
-        r"(sin|pos|mae|vit).*2_?d|2_?d.*(sin|pos)",
-        'posenc.preset("mae", 768), whose rows are spec.table(posenc.positions.grid((14, 14)))',
-    ),
-    (
-        r"mscale|attention_(factor|scaling)",
-        "posenc.scaling.YaRN(4, original_length=4096).attention_factor()",
-    ),
-    (r"yarn", "posenc.scaling.YaRN"),
-    (r"dynamic.*ntk|ntk.*dynamic", "posenc.scaling.DynamicNTK"),
-    (r"long_?rope|su_?scaled", "posenc.scaling.LongRoPE"),
-    (r"ntk", "posenc.scaling.NTK"),
-    (r"llama_?3.*(scal|rope)", "posenc.scaling.Llama3"),
-    (r"linear_?scal|position_?interpolation", "posenc.scaling.Linear"),
-    (r"rope_(scaling|parameters|init)", "posenc.from_hf, which reads the config of a model"),
-    (r"^sin_?cos$", "posenc.cos_sin: the cosine comes first"),
-    (r"rotate_half", 'posenc.rotate(posenc.RoPE(dim, pairing="half"), x)'),
-    (r"rotate_every|rotate_interl", 'posenc.rotate(posenc.RoPE(dim, pairing="interleaved"), x)'),
-    (r"apply_(rope|rotary)", "posenc.rotate(spec, x), or posenc.apply_rotary(x, cos, sin, …)"),
-    (r"rotate_quer|rotate_keys", "posenc.rotate"),
-    (r"freqs?_cis|cos_?sin|sin_?cos_cache|rope_cache", "posenc.cos_sin"),
-    (r"kv_?cache", "posenc.rotate with `offset=`, the number of cached tokens"),
-    (r"rotary|rope|mrope", "posenc.RoPE, the spec, and posenc.torch.RotaryEmbedding, the module"),
-    (r"slopes", "posenc.torch.slopes(spec), or posenc.bias(posenc.ALiBi(heads), n)"),
-    (r"alibi", "posenc.ALiBi, the spec, and posenc.bias(spec, n), its numbers"),
-    (r"inv_?freq|freqs|frequenc", "posenc.frequencies"),
-    (r"time_?step|time_?embed|time_?proj", "posenc.Timestep"),
-    (r"fourier", "posenc.Fourier"),
-    (r"interpolat\w*pos|resample|resize|interpolate_", "posenc.resize"),
-    (r"sin_?cos|sinus|sine|sin_?pos", "posenc.Sinusoidal, the spec, and posenc.table(spec, n)"),
-    (r"learn|absolute|^wpe$|trainable", "posenc.Learned"),
-    (r"bucket", "posenc.T5(heads).bucket(rel), which takes the distances key - query"),
-    (r"t5|relative_?position_?bias|relative_attention_bias", "posenc.T5"),
-    (r"rel_?pos_?bias|swin|window", "posenc.WindowTable"),
-    (r"transformer_?xl", "posenc.TransformerXL"),
-    (
-        r"relative|rel_?pos",
-        "posenc.Shaw or another of `posenc list relative`, or posenc.T5, a bias",
-    ),
-    (
-        r"from_(pretrained|config|hugging|file)|auto_?config|load_config|^config",
-        "posenc.from_hf, which reads the config of a model",
-    ),
-    (r"^encode$|^embed$|^forward$|^apply$|^add_", "posenc.add(spec, x), or posenc.rotate(spec, x)"),
-    (r"^check$|^verify|^validate$|^test$", "posenc.testing, or `posenc check`"),
-    (
-        r"pos\w*_?(enc|emb)|^pe$|^pos_?e",
-        "posenc.Sinusoidal and posenc.table(spec, n), or posenc.torch.PositionTable, the module",
-    ),
-    (r"^(token_?|input_?)?embeddings?$", "posenc.torch.PositionTable, or posenc.add(spec, x)"),
-    (r"^no_?(pe|ne)$|^identity$", "no encoding at all: a layer of a plan without a spec"),
-    (r"mesh_?grid|^patch_?(positions|grid)", "posenc.positions.grid"),
-    (
-        r"^(load|read|save|dump|loads|dumps)$",
-        "posenc.from_hf for the config of a model, and posenc.from_json and to_json for specs",
-    ),
-    (r"^(heatmap|show|plot|draw|figure|imshow)$", "posenc.plot.table, for a heatmap"),
-    (
-        r"^(get|create|build|make|new)(_preset|_spec|_encoding|_rope)?$",
-        'posenc.preset("llama3", 128), or another of `posenc list`',
-    ),
-    (r"^(adopt|adopting|release|attend)$", "posenc.torch.NAME"),
-    (r"^(nn|modules?|layers|keras|pytorch)$", "posenc.torch, the modules of PyTorch"),
-    (
-        r"^(jax|numpy|flax|mlx|np)$",
-        "posenc.rotate and the other verbs, which take arrays of any library",
-    ),
-    (r"^(cite|quiz|study|explore)$", "a command: `posenc NAME`"),
-    (r"^version$", "posenc.__version__"),
-    (r"^help$", "help(posenc), or `posenc --help`"),
-)
-# The same, for what is a module in PyTorch.
-MODULES: tuple[tuple[str, str], ...] = (
-    (r"rotary|rope", "posenc.torch.RotaryEmbedding"),
-    (r"alibi|bias|t5", "posenc.torch.AttentionBias"),
-    (r"relative|rel_?pos", "posenc.torch.RelativeAttention"),
-    (r"sin|learn|absolute|pos\w*_?(enc|emb)|table", "posenc.torch.PositionTable"),
-)
-
 
 def snake(name: str) -> str:
     """`RotaryEmbedding` and `rotary-embedding` as `rotary_embedding`."""
@@ -252,19 +175,30 @@ def name_advice(name: str, choices: Collection[str]) -> str:
         **{rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES},
     }
     elsewhere = {letters(other): place for other, place in places.items()}
-    in_torch = "RotaryEmbedding" in choices
-    if letters(name) in elsewhere and not (in_torch and name[:1].isupper()):
+    in_torch, in_plot = "RotaryEmbedding" in choices, "Picture" in choices
+    own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
+    if not own and (known := _meant(name, APART)):
+        return known
+    if letters(name) in elsewhere and not (in_torch and name[:1].isupper()) and not in_plot:
         return f"It is {elsewhere[letters(name)]}."
     near = closest(name, choices, cutoff=0.8)
     if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
         return f"Did you mean {near!r}?"
-    for part, answer in (*(MODULES if in_torch else ()), *NAMES):
-        if re.search(part, snake(name)) or re.search(part, name.lower()):
-            return f"Here it is {answer.replace('NAME', name)}."
     near = closest(name, choices, cutoff=0.7)
+    guess = f"Did you mean {near!r}?" if near else ""
     return (
-        f"Did you mean {near!r}?" if near else "dir() has its names, `posenc list` all encodings."
+        _meant(name, (*own, *APART, *NAMES))
+        or guess
+        or "dir() has its names, `posenc list` all encodings."
     )
+
+
+def _meant(name: str, rows: Sequence[tuple[str, str]]) -> str:
+    """What the first row says whose words are in a name; nothing where none are."""
+    forms = snake(name), name.lower()
+    answers = (text for part, text in rows if any(re.search(part, form) for form in forms))
+    answer = next(answers, "")
+    return f"Here it is {answer.replace('NAME', name)}." if answer else ""
 
 
 class Package(ModuleType):

@@ -16,6 +16,8 @@ from typing import Any, Literal, final, overload
 
 from posenc._core.errors import bad_position, bad_spec, suggest
 from posenc._core.positions.builder import Positions
+from posenc._core.positions.scene import SceneRule
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.plan import of_part, of_type
 from posenc._core.spec.spec import Spec, Value
 
@@ -104,7 +106,7 @@ class Layer(Value):
         A factor on the scores that depends on the position, in layers whose `spec` cannot hold it.
     scale : float, optional
         What scores are multiplied by, where it is neither 1 / sqrt(dim) nor what `spec` says.
-    positions : Positions, optional
+    positions : Positions or SceneRule, optional
         How the positions of `spec` are made; None where it is not known, and then nothing is said.
     sources : tuple of Source
         Where each field of `spec` was found.
@@ -141,7 +143,7 @@ class Layer(Value):
     length: int | None = None
     logit_scale: Value | None = None
     scale: float | None = None
-    positions: Positions | None = None
+    positions: Positions | SceneRule | None = None
     sources: tuple[Source, ...] = ()
     attention: str = ""
     windows: tuple[tuple[int | None, tuple[int, ...] | None], ...] = ()
@@ -235,6 +237,8 @@ class Reading(Value):
 
     def __len__(self) -> int:
         return len(self.layers)
+
+    __str__ = Displayed.__str__  # other values are the call that makes them
 
     @overload
     def __getitem__(self, layer: str) -> Layer: ...

@@ -23,6 +23,7 @@ from posenc.cli._child import watched
 from posenc.cli.options.common import ARRAYS, file_there, looks_like_a_file
 from posenc.cli.options.flags import command_advice, in_flags, usage_advice
 from posenc.cli.options.specs import SpecTextError
+from posenc.cli.output.lines import error_text
 
 # Name -> (module, with a name in it where that is not `command`; one line for the help), so that
 # `posenc --help` imports no command. A command of another distribution has the name of that in
@@ -88,7 +89,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cite": ("posenc.cli.commands.listing:cite", "Print the BibTeX of an encoding."),
     "doctor": (
         "posenc.cli.commands.doctor",
-        "Find where a port parts from its model, or report what is installed.",
+        "Find where a port differs from its model, or report what is installed.",
     ),
 }
 
@@ -155,12 +156,13 @@ class App(click.Group):
         if name == "help" and args[1:2] and args[1] in COMMANDS:
             return super().resolve_command(ctx, [args[1], "--help"])
         if name not in COMMANDS and (verb := _verb_of(name)):
-            click.echo(f"posenc: {printed(name)} is there, so this is: posenc {verb}", err=True)
+            note = f"posenc: {name} is there, so this is: posenc {verb}"
+            click.echo(error_text(note), err=True)
             args = [verb, *args]
         elif name not in COMMANDS and not name.startswith("-"):
             text = f"No such command {name!r}"
             if looks_like_a_file(name):
-                ctx.fail(f"{text}, and no such file or folder is there, seen from {Path.cwd()}.")
+                ctx.fail(f"{text}, and no file or folder of that name in {Path.cwd()}.")
             ctx.fail(f"{text}. {command_advice(name) or suggest(name, COMMANDS)}")
         return super().resolve_command(ctx, args)
 
@@ -195,9 +197,12 @@ def _exit_code(
     except click.ClickException as error:
         _debug()
         if isinstance(error, click.UsageError):
-            command = _command(group, args)
+            text, command = error.format_message(), _command(group, args)
             if not isinstance(error, SpecTextError):
-                error = click.UsageError(in_flags(usage_advice(error, command), command), error.ctx)
+                words = [word for word in args if not word.startswith("-")]
+                text = in_flags(usage_advice(error, command, *words[1:2]), command)
+            text = error_text(f"Error: {text}").removeprefix("Error: ")
+            error = click.UsageError(text, error.ctx)
         error.show()
         return error.exit_code
     except (KeyboardInterrupt, click.Abort, Interrupted) as error:
@@ -275,7 +280,7 @@ def _fail(message: str, code: int = 1) -> int:
 
 
 def _say(message: str) -> None:
-    click.echo(f"posenc: error: {printed(message)}", err=True)
+    click.echo(error_text(f"posenc: error: {message}"), err=True)
 
 
 def _debug() -> None:

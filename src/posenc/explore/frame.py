@@ -125,6 +125,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
             "diverging": palette.diverging(scene.theme),
             "cyclic": palette.cyclic(scene.theme),
             "sequential": palette.sequential(scene.theme),
+            "parts": palette.parts(scene.theme),
             "series": SERIES[scene.theme],
         },
         "save": formats(),

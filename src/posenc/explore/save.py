@@ -24,7 +24,7 @@ from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
 from posenc.plot.panels.grammar import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.plot.rows import PICTURES, PictureOption
-from posenc.plot.trained import ROWS
+from posenc.plot.trained import ROWS, trained_losses
 
 LABELS = {"png": "PNG", "svg": "SVG", "csv": "CSV", "npz": "NPZ"}
 MEDIA = {
@@ -99,7 +99,9 @@ def _drawn(scene: Scene, page: Page, wanted: Any) -> bytes:
                 name, a.spec, b.spec, a_params=a.params, b_params=b.params, **more
             )
         else:
-            picture = getattr(plot, name)(a.spec, **more, **learned)
+            # The losses are those of models that were trained, whatever the page has chosen.
+            spec = trained_losses().spec if options.get("loss") else a.spec
+            picture = getattr(plot, name)(spec, **more, **learned)
         return bytes(picture.to_bytes(wanted))
 
 
@@ -167,7 +169,8 @@ def command_of(scene: Scene) -> str:
     if scene.shape.id not in ON_PAPER:
         return ""
     name, options = ON_PAPER[scene.shape.id](scene)
-    words = ["posenc", "plot", name, *_encoding(scene.a)]
+    named = scene.shape.encoding and not options.get("loss")
+    words = ["posenc", "plot", name, *(_encoding(scene.a) if named else [])]
     for option in PICTURES[name].options:
         if option.argument in options:
             value = options[option.argument]

@@ -203,9 +203,11 @@ def relative_score(
     cos, sin = advanced(cos, sin, -spec.quarters)  # where the query stands back, the key is ahead
     # A distance is a key's position seen from a query at the centre, where sizes are those of m.
     centred = rel + getattr(spec, "centre", 0)
-    size = spec.sizes(centred, "key", values, dtype=inner, xp=xp) * spec.attention_factor
+    size = spec.sizes(centred, "key", values, dtype=inner, xp=xp)
+    size = size * spec.amplitude(rel, dtype=inner, xp=xp)
     if choice is not None:
-        size = choice.of(size, choice.long.attention_factor**2, dtype=inner, xp=xp)
+        long = choice.long.amplitude(rel, dtype=inner, xp=xp)
+        size = choice.of(size, long * long, dtype=inner, xp=xp)
     wide, keys = astype(q, inner, xp)[..., None, :], astype(k, inner, xp)[..., None, :]
     same = spec.channels.replace(output="same")
     by_angle = functools.partial(turn, cos=cos * size, sin=sin * size, pairing=same, xp=xp)

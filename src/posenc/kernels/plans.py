@@ -81,7 +81,7 @@ def why_no_pairs(spec: RotarySpec) -> str | None:
         return f"{type(spec).__name__}, where it knows RoPE"
     if spec.phase == "float32":
         return "phase='float32', whose bits are those of the array library"
-    return None
+    return "attention factors that differ by axis, where it takes one" if spec.uneven else None
 
 
 def turning(spec: RotarySpec, *, inverse: bool, transposed: bool = False) -> Turning:

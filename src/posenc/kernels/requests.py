@@ -137,7 +137,7 @@ class Choice(NamedTuple):
     ) -> Any:
         """As those of the spec that holds."""
         size = self.short.sizes(positions, role, values, dtype=dtype, xp=xp)
-        return self.of(size, self.long.attention_factor, dtype=dtype, xp=xp)
+        return self.of(size, self.long.amplitude(positions, dtype=dtype, xp=xp), dtype=dtype, xp=xp)
 
     def of(self, short: Any, long: Any, *, dtype: Any, xp: Any) -> Any:
         """What the one rotation has, or the other: arrays of one shape, or numbers."""
@@ -145,7 +145,7 @@ class Choice(NamedTuple):
             pairs = zip(short, long, strict=True)
             return type(long)(*[self.of(a, b, dtype=dtype, xp=xp) for a, b in pairs])
         if isinstance(long, (int, float)):
-            if long == short:
+            if isinstance(short, (int, float)) and long == short:
                 return long
             device = device_of(self.length) if is_array(self.length) else None
             long = xp.full((), long, dtype=dtype, device=device)

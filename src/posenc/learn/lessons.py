@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-from posenc._core.errors import bad_argument, bad_data, suggest
+from posenc._core.errors import bad_argument, refuse_data, suggest
 from posenc.learn._content import Transcript, evaluate, fill, fresh, run
 
 # In the order in which they are best read.
@@ -212,12 +212,12 @@ def compute(topic: str, data: Mapping[str, Any]) -> Lesson:
         sections.append(Section(part["title"], before, formula, transcript, after, facts))
     everything = quoted | {k: v for section in sections for k, v in section.facts.items()}
     lead = fill(data["lead"], everything, f"learn: {topic}")
-    if data["see"]["after"] not in {section.title for section in sections}:
-        raise bad_data(
-            f"learn: {topic}",
-            f"the figure after one of {[section.title for section in sections]}",
-            repr(data["see"]["after"]),
-        )
+    refuse_data(
+        data["see"]["after"] not in {section.title for section in sections},
+        f"learn: {topic}",
+        f"the figure after one of {[section.title for section in sections]}",
+        repr(data["see"]["after"]),
+    )
     see = {**data["see"], "alt": fill(data["see"]["alt"], everything, f"learn: {topic}, alt")}
     return Lesson(topic, data["title"], lead, tuple(sections), See(**see), tuple(_sources(data)))
 
@@ -243,6 +243,10 @@ def facts_of(part: Mapping[str, Any], namespace: dict[str, Any], caller: str) ->
     for name, expression in part.get("facts", {}).items():
         facts[name] = evaluate(expression, facts | namespace, f"{caller}, {name}")
     for words, expression in part.get("claims", {}).items():
-        if not evaluate(expression, facts | namespace, f"{caller}, {words!r}"):
-            raise bad_data(caller, f"that {words!r} holds", f"{expression} is false")
+        refuse_data(
+            not evaluate(expression, facts | namespace, f"{caller}, {words!r}"),
+            caller,
+            f"that {words!r} holds",
+            f"{expression} is false",
+        )
     return facts

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import bad_argument, bad_data, suggest
+from posenc._core.errors import bad_argument, bad_data, refuse_data, suggest
 from posenc.learn._content import Draw, Transcript, evaluate, fill, fresh, run
 from posenc.learn.lessons import TOPICS, content_of, facts_of
 
@@ -377,18 +377,17 @@ def choice_of(
     """The options with their texts, and the one that holds."""
     texts = [fill(option["text"], facts, caller, signs) for option in options]
     true = [option["id"] for option in options if evaluate(option["holds"], namespace, caller)]
-    if len(true) != 1:
-        raise bad_data(caller, "one option that holds", true)
-    if len(set(texts)) < len(texts):
-        raise bad_data(caller, "options that read differently", texts)
+    refuse_data(len(true) != 1, caller, "one option that holds", true)
+    refuse_data(len(set(texts)) < len(texts), caller, "options that read differently", texts)
     return Choice(tuple(zip((o["id"] for o in options), texts, strict=True)), true[0])
 
 
 def _number(template: Mapping[str, Any], namespace: dict[str, Any], caller: str) -> Number:
     value = evaluate(template["answer"], namespace, caller)
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not plain or not math.isfinite(value):
-        raise bad_data(caller, "a finite number as the answer", repr(value))
+    refuse_data(
+        not plain or not math.isfinite(value), caller, "a finite number as the answer", repr(value)
+    )
     if "relative" in template:
         part = template["relative"]
         return Number(value, part * abs(value), f"to within {100 * part:g} %")

@@ -15,6 +15,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
+from posenc._core.calls import checked_call as _checked_call
 from posenc._core.foreign import Package as _Package
 from posenc._names import has_part as _has_part
 from posenc.plot.rows import PICTURES as _PICTURES
@@ -34,7 +35,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
     from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
 
-    globals()[name] = getattr(pictures, name)
+    picture = getattr(pictures, name)
+    globals()[name] = picture if isinstance(picture, type) else _checked_call(picture)
     return globals()[name]
 
 

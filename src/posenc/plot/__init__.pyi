@@ -9,6 +9,7 @@ from posenc.plot.draw.pictures.scores import similarity as similarity
 from posenc.plot.draw.pictures.scores import stretch as stretch
 from posenc.plot.draw.pictures.tables import counter as counter
 from posenc.plot.draw.pictures.tables import find as find
+from posenc.plot.draw.pictures.tables import scene as scene
 from posenc.plot.draw.pictures.tables import sum as sum
 from posenc.plot.draw.pictures.tables import table as table
 from posenc.plot.draw.pictures.tables import wavelengths as wavelengths
@@ -23,6 +24,7 @@ __all__ = [
     "find",
     "offset",
     "rotation",
+    "scene",
     "similarity",
     "stretch",
     "sum",

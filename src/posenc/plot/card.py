@@ -23,9 +23,9 @@ from posenc._core.spec.answers import brief
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect import extend, identify
-from posenc.detect.contract import Comparison
 from posenc.detect.explain import lines, plan_lines
 from posenc.detect.extend.report import lines as extension_lines
+from posenc.detect.facts import Facts
 from posenc.functional import bias, wavelengths
 from posenc.plot import palette
 from posenc.plot.panels.text import number, plural
@@ -44,7 +44,7 @@ def html(value: Any) -> str:
     picture = ""
     with contextlib.suppress(PosencError):  # words do for what has none
         picture = _picture(value if isinstance(value, (Reading, Plan, Spec)) else _spec_of(value))
-    sentences = [_cut(line, LONGEST_LINE) for line in _told(value)]
+    sentences = [_cut(line, LONGEST_LINE) for line in lines_of(value)]
     kept = sentences[:MOST_LINES]
     while True:
         left = len(sentences) - len(kept)
@@ -86,11 +86,13 @@ def _spec_of(value: Any) -> Spec | None:
 # --- words ----------------------------------------------------------------------------------------
 
 
-def _told(value: Any) -> list[str]:
+def lines_of(value: Any) -> list[str]:
     """What a value says of itself, a line at a time."""
     for kind, tell in TELLERS:
         if isinstance(value, kind):
             return list(tell(value))
+    if hasattr(type(value), "lines"):
+        return list(value.lines())
     text = str(value) if "__str__" in vars(type(value)) else getattr(value, "text", "")
     return str(text or repr(value)).splitlines()
 
@@ -124,12 +126,12 @@ KINDS = {
 }
 
 
-TELLERS: tuple[tuple[type, Callable[[Any], Iterable[str]]], ...] = (
+TELLERS: tuple[tuple[Any, Callable[[Any], Iterable[str]]], ...] = (
     (Reading, lines),
+    (Facts, lambda value: lines(value.explained)),
     (Plan, plan_lines),
     (identify.Identification, lambda value: identify.lines(value, most=6)),
     (extend.Extension, extension_lines),
-    (Comparison, Comparison.lines),
     (Spec, _of_spec),
     (Value, lambda _: ()),  # its call says all
 )

@@ -328,7 +328,8 @@ def _padding(spec: Any, index: np.ndarray) -> np.ndarray:
 def _described(spec: Any) -> ColumnWaves | None:
     """What the columns are by the fields of the spec, its learned scale left out."""
     matrix, layout = getattr(spec, "matrix", None), pairs_of(spec)
-    if layout is None or getattr(matrix, "phase", "") != "exact":
+    own_sizes = isinstance(spec, RotarySpec) and spec.uneven
+    if layout is None or own_sizes or getattr(matrix, "phase", "") != "exact":
         return None
     if isinstance(matrix, PhaseMatrix):
         phases = phases_of(spec)

@@ -91,6 +91,7 @@ _CURVES = (
     (0.55, 0.095, 205.0, (6.0, 1.5, 1.2, 1.5, 1.2, 1.5)),
     (0.45, 0.020, 258.0, (3.5, 3.5)),
 )
+EMPTY, LINE = len(_CURVES), len(_CURVES) + 1  # entries of `parts`
 _CURVE_LIGHTNESS = {"light": 0.0, "dark": 0.22, "print": -0.06}
 
 
@@ -157,6 +158,13 @@ def series(name: str = "light") -> tuple[SeriesStyle, ...]:
         SeriesStyle(colour(_bytes(*np.array([[l + more], [c], [h]]))[0]), dash)
         for l, c, h, dash in _CURVES
     )
+
+
+@functools.lru_cache(maxsize=8)
+def parts(name: str = "light") -> np.ndarray:
+    """Colours of what is no number: those of curves in their order, of nothing, of a thin line."""
+    colours = [*(style.colour for style in series(name)), theme(name).neutral, theme(name).rule]
+    return _fixed(np.array([rgb(colour) for colour in (*colours, *colours[-1:] * 246)]))
 
 
 def style(number: int, name: str = "light") -> SeriesStyle:

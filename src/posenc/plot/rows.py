@@ -71,7 +71,7 @@ class PictureRow(NamedTuple):
     options: tuple[PictureOption, ...] = ()
     learned: bool = True
     difference: str | None = None
-    example: Mapping[str, Any] = SINUSOIDAL
+    example: Mapping[str, Any] = SINUSOIDAL  # empty: it is of no encoding
     view: str = ""
     subjects: str = ""
     grids: bool = False
@@ -288,6 +288,23 @@ ROWS = (
         subjects="rotations with a ladder of frequencies",
         question="What changes when the context gets longer?",
         wide=520,
+        apart=True,
+    ),
+    PictureRow(
+        "scene",
+        "Draw where models of pictures put the tokens of a text, a picture and a reference.",
+        options=(
+            Take("text", "count", "Tokens of the text. [default: 6]"),
+            Take("image", "two", "Rows and columns of the picture, in tokens. [default: 8,8]"),
+            Take("reference", "two", "Those of the reference; 0,0 is none. [default: 6,4]"),
+        ),
+        learned=False,
+        example={},
+        view="scene",
+        subjects="models of pictures",
+        question="Where do the tokens of a scene stand?",
+        wide=720,
+        pixels="side",
         apart=True,
     ),
     PictureRow(

@@ -13,6 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
+from posenc.encodings.rotary.rope import RoPE
+
 LOSSES = Path(__file__).parent / "data" / "losses.json"
 ROWS = LOSSES.with_name("learned.npz")
 
@@ -43,6 +45,11 @@ class TrainedLosses:
     dim: int  # of a head
     base: float
     curves: Mapping[str, LossCurve]
+
+    @property
+    def spec(self) -> RoPE:
+        """The rotation of the models, without a rule."""
+        return RoPE(self.dim, pairing="half", base=self.base)
 
     @property
     def length(self) -> int:

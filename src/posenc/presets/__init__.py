@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from posenc import positions as _positions
 from posenc import registry
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, bad_data, bad_spec, suggest
 from posenc._core.foreign import Package
 from posenc._core.spec.answers import Displayed
@@ -299,6 +300,7 @@ class Reference(Displayed):
         return {**asdict(self), "sources": list(map(dict, self.sources))}
 
 
+@checked_call
 def cite(name: Any) -> Reference:
     """Whom to cite for an encoding or a preset.
 

@@ -28,6 +28,7 @@ from typing import (
 )
 
 from posenc._core.errors import SpecError, bad_spec, suggest
+from posenc._core.expressions import evaluate
 
 
 class _Named(Protocol):
@@ -83,32 +84,21 @@ def of_keys(make: Callable[..., Made], file: str, **data: Any) -> Made:
         raise SpecError(f"{file}: {error}; `make check` names the row") from None
 
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-}
-
-
 def fill(template: Any, sizes: Mapping[str, int]) -> Any:
     """The template with each `{"expression": TEXT}` as a number."""
     if isinstance(template, Mapping):
         if set(template) == {"expression"}:
-            return _number(ast.parse(template["expression"], mode="eval").body, sizes)
+            return _number(template["expression"], sizes)
         return {key: fill(value, sizes) for key, value in template.items()}
     return [fill(item, sizes) for item in template] if isinstance(template, list) else template
 
 
-def _number(node: ast.expr, sizes: Mapping[str, int]) -> int:
-    if isinstance(node, ast.Constant) and type(node.value) is int:
-        return node.value
-    if isinstance(node, ast.Name) and node.id in sizes:
-        return sizes[node.id]
-    if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
-        operate = _OPERATORS[type(node.op)]
-        return operate(_number(node.left, sizes), _number(node.right, sizes))
-    raise bad_spec("presets", f"integers, {sorted(sizes)} and + - * //", ast.unparse(node))
+def _number(text: str, sizes: Mapping[str, int]) -> int:
+    try:
+        node = ast.parse(text, mode="eval").body
+        return operator.index(evaluate(node, lambda name: sizes[ast.unparse(name)]))
+    except (LookupError, TypeError, ValueError):
+        raise bad_spec("presets", f"integers, {sorted(sizes)} and + - * //", text) from None
 
 
 SHAPES: dict[Any, tuple[type, ...]] = {

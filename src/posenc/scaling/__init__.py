@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from posenc._core.foreign import taught
 from posenc.scaling.base import Scaling
 from posenc.scaling.dynamic_ntk import DynamicNTK
+from posenc.scaling.dype import DyPE
 from posenc.scaling.linear import Linear
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.longrope import LongRoPE
@@ -14,12 +15,15 @@ from posenc.scaling.mixed_ntk import MixedNTK
 from posenc.scaling.mrrope import MrRoPE
 from posenc.scaling.multipliers import Multipliers
 from posenc.scaling.ntk import NTK
+from posenc.scaling.per_axis import PerAxis
 from posenc.scaling.proportional import Proportional
+from posenc.scaling.riflex import RIFLEx
 from posenc.scaling.unit import Unit
 from posenc.scaling.yarn import YaRN
 
 __all__ = [
     "NTK",
+    "DyPE",
     "DynamicNTK",
     "Linear",
     "Llama3",
@@ -27,7 +31,9 @@ __all__ = [
     "MixedNTK",
     "MrRoPE",
     "Multipliers",
+    "PerAxis",
     "Proportional",
+    "RIFLEx",
     "Scaling",
     "Unit",
     "YaRN",

@@ -39,6 +39,15 @@ class Scaling(Value, ABC):
         """The same rule for sequences of a known length."""
         return self
 
+    def of_axis(self, axis: int) -> tuple[Scaling, ...]:  # noqa: ARG002
+        """What acts on the ladder of one axis: the rule itself, but for rules by axis."""
+        return (self,)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether pairs have attention factors of their own."""
+        return False
+
     def attention_factor(self) -> float:
         """The factor on cosines and sines that the paper asks for with these frequencies."""
         return 1.0
@@ -60,26 +69,16 @@ class Scaling(Value, ABC):
         return rungs.frequencies
 
 
-def stretch(factor: float | tuple[float, ...], axis: int, caller: str) -> float:
-    """The factor of an axis, where each has its own or all share one."""
-    if not isinstance(factor, tuple):
-        return factor
-    if axis >= len(factor):
-        raise bad_spec(f"{caller}: factor", "one factor for each axis", factor)
-    return factor[axis]
-
-
-def require_factor(factor: float | tuple[float, ...], caller: str) -> None:
-    """Raise unless every factor is at least 1: a scaling extends, it never shortens."""
-    for value in factor if isinstance(factor, tuple) else (factor,):
-        if value < 1:
-            todo = (
-                "The factor is the new length over the old one. To turn faster, as this asks for, "
-                f"multiply all frequencies: ladder=posenc.Ladder(first={1 / value:g})."
-                if value > 0
-                else "The factor is the new length over the old one."
-            )
-            raise bad_spec(f"{caller}: factor", "a number of at least 1", value, todo)
+def require_factor(factor: float, caller: str) -> None:
+    """Raise unless a factor is at least 1: a scaling extends, it never shortens."""
+    if factor < 1:
+        todo = (
+            "The factor is the new length over the old one. To turn faster, as this asks for, "
+            f"multiply all frequencies: ladder=posenc.Ladder(first={1 / factor:g})."
+            if factor > 0
+            else "The factor is the new length over the old one."
+        )
+        raise bad_spec(f"{caller}: factor", "a number of at least 1", factor, todo)
 
 
 def require_length(length: int | None, caller: str) -> None:

@@ -7,20 +7,21 @@ from typing import ClassVar, final
 
 from posenc._core.errors import bad_spec
 from posenc._core.numeric.ladder import Number, RungArithmetic
-from posenc.scaling.base import Scaling, require_factor, stretch
+from posenc.scaling.base import Scaling, require_factor
+from posenc.scaling.per_axis import EachAxis
 
 
 @final
 @dataclass(frozen=True)
-class NTK(Scaling):
+class NTK(EachAxis, Scaling):
     """NTK-aware scaling (bloc97 2023; Peng et al. 2023, arXiv:2309.00071, section 3.1).
 
         base' = base * factor ** (d / (d - 2))
 
     Parameters
     ----------
-    factor : float or tuple of float
-        At least 1; one for each axis where they differ.
+    factor : float
+        At least 1. A tuple, one for each axis, gives a `PerAxis` of such rules, None where it is 1.
 
     Examples
     --------
@@ -30,16 +31,16 @@ class NTK(Scaling):
     array([1.    , 0.0025])
     """
 
-    factor: float | tuple[float, ...]
+    factor: float
     geometric: ClassVar[bool] = True
 
     def check(self) -> None:
         """Raise `SpecError` for factors below 1."""
         require_factor(self.factor, "NTK")
 
-    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:
+    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The larger base."""
-        factor = numbers.number(stretch(self.factor, axis, "NTK"))
+        factor = numbers.number(self.factor)
         return larger_base(base, factor, width, numbers, "NTK")
 
 

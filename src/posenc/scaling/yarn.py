@@ -96,16 +96,13 @@ class YaRN(Scaling):
 
     def bounds(self, base: Number, width: int, numbers: RungArithmetic) -> tuple[Number, Number]:
         """The indices between which the ramp of the code rises."""
-        length, last = numbers.number(self.original_length), numbers.number(width - 1)
-
-        def index(turns: float) -> Number:
-            wavelengths = numbers.ln(length / (numbers.number(turns) * 2 * numbers.pi()))
-            return width * wavelengths / (2 * numbers.ln(base))
-
-        low, high = index(self.beta_fast), index(self.beta_slow)
+        low, high = (
+            turning_index(turns, self.original_length, base, width, numbers)
+            for turns in (self.beta_fast, self.beta_slow)
+        )
         if self.rounding == "outward":
             low, high = numbers.number(math.floor(low)), numbers.number(math.ceil(high))
-        low, high = max(low, numbers.number(0)), min(high, last)
+        low, high = max(low, numbers.number(0)), min(high, numbers.number(width - 1))
         self._require(
             low <= high,
             "original_length",
@@ -142,3 +139,12 @@ class YaRN(Scaling):
             low, high = self.bounds(rungs.base, rungs.width, FLOAT)
             kept = 1 - xp.clip((rungs.index - low) / (high - low), 0.0, 1.0)
         return (1.0 / (self.factor * rungs.periods)) * (1 - kept) + rungs.frequencies * kept
+
+
+def turning_index(
+    turns: float, length: int, base: Number, width: int, numbers: RungArithmetic
+) -> Number:
+    """The index, a fraction, of the pair that makes so many turns within a length."""
+    number = numbers.number
+    wavelengths = numbers.ln(number(length) / (number(turns) * 2 * numbers.pi()))
+    return width * wavelengths / (2 * numbers.ln(base))

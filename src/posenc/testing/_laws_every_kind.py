@@ -24,7 +24,7 @@ PLAINLY = 256  # tokens of a plain call
 ITSELF = "its own plain calls, of one row and head in order,"  # where no rule is known
 
 
-@law("settings", "implementations of other bases do not share answers", "rotary", "table")
+@law("settings", "objects made with different bases do not share answers", "rotary", "table")
 def settings(lab: Lab) -> Found:
     """One of base 10,000, then one of base 500,000, then the first again."""
     plain = answer(lab, lab.subject.build(base=10_000))
@@ -48,7 +48,7 @@ def repeat(lab: Lab) -> Found:
     return lab.same(answer(lab, other), first, 0.0, instances=2)
 
 
-@law("deepcopy", "a deep copy answers alike", "rotary", "table", "bias")
+@law("deepcopy", "a deep copy gives the same answers", "rotary", "table", "bias")
 def deepcopied(lab: Lab) -> Found:
     """As models are copied for an average of their weights."""
     first = answer(lab, lab.target)
@@ -57,7 +57,7 @@ def deepcopied(lab: Lab) -> Found:
 
 @law(
     "calls",
-    "in every kind of call the numbers of the spec, of the rule it follows, or of a plain call",
+    "every kind of call gives the numbers of the spec, of the rule it follows, or of a plain call",
     *("rotary", "table", "bias"),
 )
 def calls(lab: Lab) -> tuple[float, float]:

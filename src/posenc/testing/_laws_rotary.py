@@ -161,7 +161,7 @@ def _turning(lab: Lab) -> int:
     return int((np.abs(later - first[:, None]).max(axis=(1, 2)) > 1e-5).sum())
 
 
-@law("kept", "an answer stays what it was when others are asked", "rotary")
+@law("kept", "an answer does not change when other calls follow", "rotary")
 def kept(lab: Lab) -> Found:
     """A buffer that the next call writes over is no answer."""
     x, y = (lab.subject.array(lab.x(6, seed=seed), "float32") for seed in (0, 1))

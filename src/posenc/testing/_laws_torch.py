@@ -45,14 +45,26 @@ def cast(lab: Lab) -> Found:
     return lab.same(received, expected, bound, positions=places, module="bfloat16")
 
 
-@law("empty memory", "meta, to_empty, reset: as if made here", "rotary", "table", "bias")
+@law(
+    "empty memory",
+    "made on meta, then to_empty and reset: as if made here",
+    "rotary",
+    "table",
+    "bias",
+)
 def empty_memory(lab: Lab) -> Found:
     """Memory after `to_empty` is arbitrary, so buffers are filled with NaN before a reset hook."""
     target, fresh = _emptied(lab)
     return lab.same(answer(lab, target), answer(lab, fresh), 0.0, steps="meta, to_empty, hooks")
 
 
-@law("checkpoint", "meta, to_empty, load: as what was saved", "rotary", "table", "bias")
+@law(
+    "checkpoint",
+    "made on meta, then to_empty and load: as what was saved",
+    "rotary",
+    "table",
+    "bias",
+)
 def checkpoint(lab: Lab) -> Found:
     """As large models are loaded: what the state dict lacks must come from elsewhere."""
     target, fresh = _emptied(lab)
@@ -86,7 +98,7 @@ def state_dict(lab: Lab) -> None:
     broken_where(kept, f"it holds {', '.join(kept)}", {"keys": kept})
 
 
-@law("pickle", "saved and loaded, it answers alike", "rotary", "table", "bias")
+@law("pickle", "pickled and loaded, it gives the same answers", "rotary", "table", "bias")
 def pickled(lab: Lab) -> Found:
     """As a whole, as `torch.save` does it."""
     target = _module(lab)
@@ -123,7 +135,9 @@ def _turned_back(lab: Lab, places: np.ndarray) -> Found:
     return lab.same(right, left, 1e-4 * largest(left), positions=places)
 
 
-@law("compile", "one graph without breaks, at most two for six lengths", "rotary")
+@law(
+    "compile", "torch.compile makes one graph without breaks, at most two for six lengths", "rotary"
+)
 def compiled(lab: Lab) -> Found:
     """Traced whole by torch.compile; lengths become symbolic after the second."""
     import torch
@@ -150,7 +164,7 @@ def compiled(lab: Lab) -> Found:
     return worst
 
 
-@law("export", "torch.export with any length", "rotary")
+@law("export", "torch.export takes any length", "rotary")
 def exported(lab: Lab) -> Found:
     """One program for all lengths."""
     import torch

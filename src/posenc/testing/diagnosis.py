@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from collections.abc import Iterator
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
@@ -12,11 +11,10 @@ from posenc._core.spec.answers import Displayed
 from posenc.detect.contract.comparison.diff import EXIT_CODES, Verdict
 
 NOTHING = "nothing of the model was compared with the engine"
-WIDTH = 80  # columns of the page
 TITLES = {
     "says": "What the model says",
     "weights": "What the weights say",
-    "faults": "Where they part",
+    "faults": "Where they differ",
     "compared": "Compared",
     "not_compared": "Not compared",
 }
@@ -25,7 +23,7 @@ TITLES = {
 @final
 @dataclass(frozen=True)
 class Fault(Displayed):
-    """One place where a model, its weights and its engine part.
+    """One place where a model, its weights and its engine differ.
 
     Parameters
     ----------
@@ -60,7 +58,7 @@ class Diagnosis(Displayed):
     says, weights : tuple of str
         What the model says of its positions, and what its weights say.
     faults : tuple of Fault
-        Where these part from each other and from the engine, what explains the others first.
+        Where these differ from each other and from the engine, what explains the others first.
     compared, not_compared : tuple of str
         What was, and how far; what was not, and why.
 
@@ -112,20 +110,12 @@ class Diagnosis(Displayed):
             yield f"  nowhere: {count} compared" if right else f"  unknown: {short}"
         for number, row in enumerate(rows, 1):
             if isinstance(row, Fault):
-                yield from _wrapped(row.text, f"  {number}. ")
-                yield from _wrapped(f"mend: {row.change}", "     ")
+                yield f"  {number}. {row.text}"
+                yield f"     mend: {row.change}"
                 yield from [f"     {row.call}"] if row.call else []
             else:
-                yield from _wrapped(row, "  ")
+                yield f"  {row}"
 
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types: the fields, and the verdict."""
         return {"verdict": self.verdict, **dataclasses.asdict(self)}
-
-
-def _wrapped(text: str, indent: str) -> list[str]:
-    """A sentence in lines of the page; words and paths stay whole."""
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=indent, subsequent_indent=" " * (len(indent) + 2),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Where a model, its weights and its engine part: one question to all verbs."""
+"""Where a model, its weights and its engine differ: one question to all verbs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, PosencError
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import folder_of
@@ -26,7 +27,7 @@ from posenc.detect.contract.sides.sides import side_of
 from posenc.detect.convert import PairingFinding, detect_pairing
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts import Contradiction, Fact, Facts, facts
-from posenc.detect.facts.arrays import SAID
+from posenc.detect.facts.arrays import words_of
 from posenc.detect.facts.plan import head_width
 from posenc.detect.identify import Finding, identify
 from posenc.detect.identify.result import headline
@@ -48,14 +49,16 @@ OF_CALLS = {
     "dtype": "compute positions and angles in float32, and cast their cosines and sines last",
     "state": "keep nothing of one call for the next, or by all that it depends on",
     "numbers": "finite numbers",
+    "keys": "turn keys as queries are turned",
     "layers": "the encoding of each type of layer in its own layers",
 }
-ABSENT = "do not lie beside the config"
+ABSENT = "no file of them is beside the config"
 # The fields that others follow from.
 OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
 
 
 @foreign("doctor", timed=False)
+@checked_call
 def doctor(
     model: Any,
     engine: Any = None,
@@ -65,7 +68,7 @@ def doctor(
     config: Any = None,
     library: Library | None = None,
 ) -> Diagnosis:
-    """Where a model, its weights and a port of it part, and which line to change.
+    """Where a model, its weights and a port of it differ, and which line to change.
 
     It asks `posenc.facts`, `posenc.detect_pairing` and `posenc.identify` of the model, and
     `posenc.diff` and `posenc.testing.check` of the engine.
@@ -89,7 +92,7 @@ def doctor(
     Returns
     -------
     Diagnosis
-        Where they part, and what was compared.
+        Where they differ, and what was compared.
 
     Raises
     ------
@@ -131,35 +134,33 @@ def _of_model(about: Facts) -> Iterator[Row]:
         yield "says", f"{fact.layer}: it sees {seen}, by {fact.rests_on}"
     for note in about.reading.notes:
         if note.level == "error":
-            todo = f"{about.name}: the key that is named, or state it: --stored, --base"
+            todo = f"correct the key in {about.name}, or state what it says: --stored, --base"
             yield "faults", Fault(note.text, todo)
         elif note.level == "warning":
             yield "says", note.text
 
 
 def _because(sources: Iterable[Source], *fields: str) -> str:
-    """Where fields of a spec were read, or all of them; the parts of one key by that key."""
+    """Where fields of a spec were read, or all of them."""
     own = [s for s in sources if not fields or {*fields} & {*s.field.split(".")}]
-    roots = [s.where.partition(".")[0] for s in own]
-    keys = (
-        f"{SAID[s.origin]} {s.where if roots.count(root) == 1 else root}".strip()
-        for s, root in zip(own, roots, strict=True)
-    )
-    return f", by {', '.join(dict.fromkeys(keys))}" if own else ""
+    return f", by {words_of(own)}" if own else ""
 
 
 def _of_weights(about: Facts) -> Iterator[Row]:
     """What weights and small tensors say, and what of it the config excludes."""
     if about.checkpoint is None:
         gguf = about.format == "gguf"
-        yield "not_compared", f"the weights {'of a GGUF file are not read' if gguf else ABSENT}"
+        yield "not_compared", f"weights: {'those of a GGUF file are not read' if gguf else ABSENT}"
+        yield from (
+            ("faults", Fault(one.text, _mended(about, one))) for one in about.contradictions
+        )
         return
     with contextlib.suppress(DataError):  # what it does not read is read by the facts alone
         arrays = identify(Path(about.weights)) if folder_of(about.weights) is not None else ()
         yield from (("weights", f"{one.name}: {headline(one)}") for one in arrays)
     kinds = {entry.kind for entry in about.reading}
     for fact in about.headers:
-        text = f"{fact.name} of {fact.rests_on}, with those that are stated"
+        text = f"{fact.name} of {fact.rests_on}, with those that the model states"
         yield "compared" if KINDS[fact.name] in kinds else "not_compared", text
     pairing: PairingFinding | None = None
     if "rotary" in kinds and "pairing" not in about.settled:
@@ -167,8 +168,11 @@ def _of_weights(about: Facts) -> Iterator[Row]:
             pairing = detect_pairing(about.weights, config=about.config)
             yield "weights", f"pairing {pairing.claim}, by {pairing.facts[0].rests_on.rstrip(',')}"
             tells = pairing.stated and pairing.claim != "unknown"
-            heads = f"what {pairing.weights.groups} groups of heads say"
-            yield "compared" if tells else "not_compared", f"the stated pairing, with {heads}"
+            heads = f"{pairing.weights.groups} groups of heads"
+            yield (
+                "compared" if tells else "not_compared",
+                f"the stated pairing, with that of {heads}",
+            )
         except PosencError as error:
             yield "not_compared", f"pairing: {error}"
     for one in _contradictions(about, pairing):
@@ -192,12 +196,12 @@ def _mended(about: Facts, one: Contradiction) -> str:
         return f"posenc convert {about.name} OUT --pairing {one.one.value} --stored {order}{some}"
     place, config = one.other.rests_on, f"the config of {about.name}"
     if one.one.name != "frequencies":
-        value = f"{one.other.value}, and not {one.one.value}, by {one.one.rests_on}"
+        value = f"{one.other.value} in place of {one.one.value}, by {one.one.rests_on}"
         own = {"heads": "heads that make ", "layers": "layers "}.get(one.one.name, "")
         return _missing(about, one) or f"{config}: {own}{value}; or take other weights"
     claims = identify({"inv_freq": np.asarray(one.other.value, np.float32)}).claims
     if not claims:
-        return f"{place}: no rule gives these numbers; make them anew from the config"
+        return f"{place}: no rule gives these numbers; compute them anew from the config"
     return f"{config}: {'; '.join(_fields(about, one.one, claims[0]))}; or take other weights"
 
 
@@ -212,10 +216,10 @@ def _missing(about: Facts, one: Contradiction) -> str:
 
 
 def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
-    """The fields in which an array that was identified differs from its entry of the plan."""
-    entry = next(entry for entry in about.reading if entry.label == fact.layer)
-    for row in diff(entry.spec, own.spec).rows:
-        yield f"{row.field} {row.b}, and not {row.a}{_because(entry.sources, row.field)}"
+    """The fields in which frequencies differ from their entry of the plan; they pair nothing."""
+    entry: Any = next(entry for entry in about.reading if entry.label == fact.layer)
+    for row in diff(entry.spec.replace(pairing="half"), own.spec).rows:
+        yield f"{row.field} {row.b} in place of {row.a}{_because(entry.sources, row.field)}"
 
 
 # --- the engine -----------------------------------------------------------------------------------
@@ -251,7 +255,7 @@ def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[R
     rows = [row for answer in answers for row in answer.rows]
     more = "".join(f", {one.law}" for one in broken if rows)
     for row in rows:
-        also = f"; check says so too: {more[2:]}" if more and row is rows[0] else ""
+        also = f"; it fails the laws of check too: {more[2:]}" if more and row is rows[0] else ""
         yield "faults", Fault(f"{row.text}{also}", _change(about, engine, row), row.call)
     for one in () if rows else broken:
         shown = "".join(f", {key} {value}" for key, value in one.input.items())
@@ -278,7 +282,7 @@ def _change(about: Facts, engine: Any, row: Difference) -> str:
     """The line of the engine, what it has to do, and where the model says so."""
     paired = {c.other.value for c in about.contradictions if c.one.name == "pairing"}
     if row.field == "pairing.order" and row.b in paired:
-        return f"nothing in {_place(engine)}: the weights are paired like it; see --stored {row.b}"
+        return f"nothing in {_place(engine)}, which pairs as the weights do: see --stored {row.b}"
     return f"{_line(engine, row) or _place(engine)}: {_wanted(about, row)}"
 
 

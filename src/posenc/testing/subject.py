@@ -11,6 +11,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, SpecError, mismatch
 from posenc._core.guard import foreign
+from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import CannotAsk, Reach
 from posenc.detect.subject.arrays import carried
@@ -256,7 +257,7 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Card:
+class Card(Displayed):
     """The score card of an implementation.
 
     Parameters

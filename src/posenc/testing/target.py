@@ -45,6 +45,17 @@ from posenc.testing.subject import (
     start_of,
 )
 
+# By kinds: the argument that says how large an implementation is, and the field of its spec.
+SIZES = {"table": ("dim", "width"), "rotary": ("dim", "dim"), "bias": ("heads", "heads")}
+
+
+def _sizes_of(spec: Spec | None) -> dict[str, int]:
+    """How large something is that computes a spec."""
+    if spec is None or spec.kind not in SIZES:
+        return {}
+    argument, field = SIZES[spec.kind]
+    return {argument: getattr(spec, field)}
+
 
 def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) -> Subject:
     """A spec of posenc as a subject: its torch module, or its verb with another library.
@@ -75,10 +86,8 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     >>> check(of_spec(posenc.ALiBi(12), library="numpy")).count("fail")
     0
     """
-    sizes = {"table": "width", "rotary": "dim", "bias": "heads"}
-    if spec.kind not in sizes:
+    if spec.kind not in SIZES:
         raise bad_argument("of_spec", "a table, a rotation or a bias", type(spec).__name__)
-    size = {"heads" if spec.kind == "bias" else "dim": getattr(spec, sizes[spec.kind])}
     axes = len(getattr(spec, "axes", None) or "p") if spec.kind == "table" else 1
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
     answer = _of_module if library == "torch" and spec.kind != "table" else _of_verb
@@ -89,7 +98,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
 
     return Subject(
         title, spec.kind, _maker(spec, library), call, axes=axes, library=library, spec=spec,  # type: ignore[arg-type]
-        **size,
+        **_sizes_of(spec),
     )  # fmt: skip
 
 
@@ -131,8 +140,8 @@ def adapt(
     kind: Kind | None = None,
     *,
     name: str | None = None,
-    dim: int = 64,
-    heads: int = 8,
+    dim: int | None = None,
+    heads: int | None = None,
     library: Library | None = None,
     layout: str | None = None,
     arguments: Mapping[str, Any] | None = None,
@@ -151,7 +160,7 @@ def adapt(
     name : str, optional
         In the score card.
     dim, heads : int
-        Width of a head or row; heads of a bias.
+        Width of a head or row; heads of a bias. Those of `spec` by default; without one 64 and 8.
     library : {"torch", "numpy", "jax"}, optional
         Of its arrays; found out by default.
     layout : str, optional
@@ -184,16 +193,17 @@ def adapt(
     """
     title = str(name or getattr(made, "__name__", type(made).__name__))
     is_class = inspect.isclass(made)
+    sizes: dict[str, Any] = {"dim": 64, "heads": 8, **_sizes_of(spec)}
+    sizes |= {k: v for k, v in {"dim": dim, "heads": heads}.items() if v is not None}
 
     def make(**changes: Any) -> Any:
         if is_class:
-            return instance(made, {"dim": dim, "heads": heads}, arguments, changes)
+            return instance(made, sizes, arguments, changes)
         # A function of x learns the width from x.
         fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
-        not_offered_where(fixed, "it is one object, with settings of its own")
+        not_offered_where(fixed, "it is one object, whose settings are fixed")
         return made
 
-    sizes: dict[str, Any] = {"dim": dim, "heads": heads}
     subject = asked(
         make() if is_class else made, kind=kind, library=library, layout=layout, **sizes
     )
@@ -215,8 +225,8 @@ def adapt(
         raise own_error  # which is what a law looks at, and not that it was asked
 
     return Subject(
-        title, own, make, call, dim=dim, heads=heads, library=subject.library,  # type: ignore[arg-type]
-        spec=spec, versions=_versions(made), asked=subject,
+        title, own, make, call, library=subject.library,  # type: ignore[arg-type]
+        spec=spec, versions=_versions(made), asked=subject, **sizes,
     )  # fmt: skip
 
 

@@ -174,6 +174,11 @@ class AdoptedRotary(nn.Module):
         return self._old[0]
 
     @property
+    def original(self) -> Any:
+        """What stood in its place, which may be no module, but called like one."""
+        return self.old
+
+    @property
     def forms(self) -> dict[str | None, CosSinForm]:
         """What is computed, for each type of layer."""
         return {name: formed.form for name, formed in self._formed.items()}

@@ -50,7 +50,8 @@ class ChannelCosSin:
         self.columns = numbers
         self.halves = columns == "halves"
         self.axes = len(spec.axes)
-        self.short = isinstance(spec, RoPE) and spec.phase == "exact" and not spec.needs_length
+        plain = isinstance(spec, RoPE) and spec.phase == "exact" and not spec.uneven
+        self.short = plain and not spec.needs_length
         self.factor = spec.attention_factor if self.short else 1.0
         self.short = self.short and (self.factor == 1 or pairs not in numbers)
         self._phases: Any = self._native() if self.short else None

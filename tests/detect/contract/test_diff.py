@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from safetensors.numpy import load_file
+from tools.pages import shelf
 
 import posenc
 from posenc import registry
@@ -188,7 +189,7 @@ def test_the_numbers_of_vllm_say_where_they_come_from() -> None:
 
 
 def test_the_page_lists_every_bug() -> None:
-    page = (GOLDEN.parents[1] / "docs" / "diff.md").read_text(encoding="utf-8")
+    page = shelf.whole(GOLDEN.parents[1] / "docs" / "diff.md")
     rows = [(name, bug.thread, bug.field) for name, bug in BUGS.items()]
     rows += [(name, thread, field) for name, (thread, _, _, field) in TABLES.items()]
     for name, thread, field in rows:

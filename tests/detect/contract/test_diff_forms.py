@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from safetensors.numpy import save_file
 
 import posenc
 from posenc.cli import app
@@ -169,3 +171,33 @@ def _of_halves(x: Any, cos: Any, sin: Any) -> Any:
 
     a, b = x[..., :32], x[..., 32:]
     return torch.cat([a * cos - b * sin, b * cos + a * sin], dim=-1)
+
+
+GPTJ = {"model_type": "gptj", "n_embd": 64, "n_head": 2, "rotary_dim": 16, "n_positions": 128}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (lambda rows: rows, ()),
+        (lambda rows: rows.astype(np.float16), ("dtype",)),
+        (lambda rows: np.roll(rows, 1, 0), ("frequencies",)),
+        (lambda rows: np.roll(rows, 8, 1), ("frequencies",)),
+        (lambda rows: rows[::2], ("ladder.first", "length")),
+        (lambda rows: 1.1 * rows, ("magnitude.attention_factor",)),
+    ],
+)
+def test_sines_beside_cosines_are_read_from_any_position_on(
+    tmp_path: Path, change: Any, says: tuple[str, ...]
+) -> None:
+    """GPT-J's tables, right ones and wrong ones; a learned one is none of them."""
+    angle = np.outer(np.arange(128), 1e4 ** (-np.arange(8) / 8))
+    table = change(np.concatenate([np.sin(angle), np.cos(angle)], axis=-1).astype(np.float32))
+    file = tmp_path / "a.safetensors"
+    save_file({"h.0.attn.embed_positions": np.ascontiguousarray(table)}, file)
+    found = posenc.diff(GPTJ, file)
+    assert tuple(row.field for row in found.rows) == says
+    assert found.compared
+    learned = np.random.default_rng(0).standard_normal((128, 16))
+    save_file({"h.0.attn.embed_positions": learned}, file)
+    assert posenc.diff(GPTJ, file).verdict == "not compared"

@@ -39,7 +39,7 @@ def test_words(tmp_path: Path) -> None:
         "pairing half -> interleaved; half according to the config: model_type 'llama'",
         "model.layers.0.self_attn.q_proj.weight  weight: 2 heads of queries, 8 wide",
         "4 tensors change, 5 are copied byte for byte",
-        "config: the config of 'llama' cannot say it",
+        "config: a config of 'llama' has no key for the pairing",
         "verified: scores of 4 heads in 2 layers, at random inputs, agree to",
     ):
         assert words in result.output
@@ -132,8 +132,8 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--pairing", "halves"], "Did you mean 'half'"),
-        ([], "nothing to change"),
-        (["--resize", "3", "--pairing", "half"], "are of a --tensor"),
+        ([], "nothing is to change"),
+        (["--resize", "3", "--pairing", "half"], "say what becomes of a table"),
         (["--pairing", "half", "--rotary", "4"], "--rotary needs --stored"),
         (["--pairing", "half", "--rotary", "5", "--stored", "half"], "even width"),
         (["--pairing", "half", "--name", "q"], "ROLE=PATTERN"),

@@ -72,7 +72,7 @@ def test_twice_after_the_record_was_lost(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "m", load_file(TRAINED), config())
     first = posenc.convert(source, tmp_path / "new", pairing="interleaved")
     assert first.checked()[0].startswith("verified: scores of 4 heads in 2 layers")
-    assert "config: model_type 'llama', as 'llama' says so; the weights agree" in first.checked()[1]
+    assert "config: model_type 'llama' says so; the weights agree" in first.checked()[1]
     save_file(loaded(tmp_path / "new"), tmp_path / "new" / "model.safetensors")
     with pytest.raises(DataError, match="--stored"):
         posenc.convert(tmp_path / "new", tmp_path / "again", pairing="interleaved")
@@ -87,7 +87,7 @@ def test_what_the_caller_states_is_followed_and_the_weights_are_told(tmp_path: P
     options = ["--pairing", "half", "--stored", "interleaved"]
     result = CliRunner().invoke(app, ["convert", str(source), str(tmp_path / "n"), *options])
     assert result.exit_code == 0, result.output
-    assert "that the source is interleaved: the caller says interleaved, the weights say half" in (
+    assert "the source is interleaved: the caller says interleaved, the weights say half" in (
         result.output
     )
 
@@ -148,7 +148,7 @@ def test_queries_alone(tmp_path: Path) -> None:
 def test_weights_that_are_silent(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "m", weights_of(2, 2, 64), config())
     made = posenc.convert(source, tmp_path / "new", pairing="interleaved")
-    assert "the weights do not say (similarity z = " in made.checked()[1]
+    assert "the weights do not tell (similarity z = " in made.checked()[1]
     assert json.loads(json.dumps(made.to_dict()))["evidence"]["weights"]["claim"] == "unknown"
 
 

@@ -217,7 +217,7 @@ def known(tmp_path: Path, model_type: str, **more: Any) -> Path:
 def test_the_config_comes_first(tmp_path: Path) -> None:
     found = posenc.detect_pairing(known(tmp_path, "llama"))
     assert (found.pairing, found.decided_by, found.stated) == ("half", "config", "half")
-    assert found.source == "the config: model_type 'llama', as 'llama'"
+    assert found.source == "the config: model_type 'llama'"
     assert "the weights agree" in found.why
 
 
@@ -290,7 +290,7 @@ def test_the_command() -> None:
     arguments = ["pairing", str(TRAINED), "--heads", "2", "--rotary", "64"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
-    assert result.output.startswith("half: the weights say so, as evidence: similarity z = ")
+    assert result.output.startswith("half: the weights say so (similarity z = ")
     assert "stated: nothing" in result.output
     result = CliRunner().invoke(app, [*arguments, "--json"])
     found = json.loads(result.output)

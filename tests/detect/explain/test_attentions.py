@@ -312,7 +312,7 @@ def test_two_models_of_one_type_are_told_apart() -> None:
     ):  # fmt: skip
         plan = posenc.from_hf({**config, **({} if classes is None else {"architectures": classes})})
         assert any("version 2.5 turns in its layers" in w for w in plan.warnings) == partly
-        assert ("partly" in describe(plan)["sure"]) == partly
+        assert ("in part" in describe(plan)["sure"]) == partly
         assert plan.by_type("full_attention")[0].kind == "rotary"
 
 
@@ -329,7 +329,6 @@ def test_what_is_told() -> None:
     assert "the leading channels" in inner
     told = json.loads(json.dumps(describe(plan)))
     assert [row.get("attention", "") for row in told["layers"]] == ["", "indexer"]
-    assert posenc.from_json(json.dumps(told["plan"])) == plan
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,9 @@ def test_json_is_the_plan_and_its_numbers(tmp_path: Path) -> None:
     found = json.loads(result.output)
     assert [layer["layer"] for layer in found["layers"]] == ["sliding_attention", "full_attention"]
     assert found["layers"][1]["indices"] == [5, 11]
-    plan = posenc.from_json(json.dumps(found["plan"]))
-    assert plan == posenc.from_hf(GEMMA_3)
+    told = found.pop("described")
+    assert [layer["width"] for layer in told["layers"]] == [256, 256]
+    assert posenc.from_json(json.dumps(found)) == posenc.from_hf(GEMMA_3)
 
 
 def test_standard_input_and_folders(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_scaling_does_not_reach_the_windows_of_olmo_3(tmp_path: Path) -> None:
 
 def test_scaling_beside_windows_is_partly_known_elsewhere(tmp_path: Path) -> None:
     plan = posenc.from_gguf(written(tmp_path / "a.gguf", "nobody", **SCALED), pairing="half")
-    assert any("partly, because some layers see a window" in text for text in plan.warnings)
+    assert any("read in part, because some layers see a window" in text for text in plan.warnings)
     # llama.cpp gives no layer of Phi-3 a window, and scales those of GPT-OSS alike.
     for arch in ("phi3", "gpt-oss"):
         assert not posenc.from_gguf(written(tmp_path / f"{arch}.gguf", arch, **SCALED)).warnings
@@ -323,7 +323,7 @@ def test_a_scaling_that_may_lie_elsewhere_is_said(tmp_path: Path) -> None:
     keys += [text("llama.rope.dimension_count") + struct.pack("<II", 4, 64)]
     (tmp_path / "c.gguf").write_bytes(header(b"".join(keys), count=3))
     plan = posenc.from_gguf(tmp_path / "c.gguf")
-    assert any("partly, because rope_freqs.weight" in text for text in plan.warnings)
+    assert any("read in part, because rope_freqs.weight" in text for text in plan.warnings)
 
 
 def test_layers_without_attention_and_without_positions(tmp_path: Path) -> None:
@@ -337,7 +337,7 @@ def test_layers_without_attention_and_without_positions(tmp_path: Path) -> None:
     shallow = {key: value for key, value in BASIC.items() if key != "block_count"}
     plan = posenc.from_gguf(written(tmp_path / "c.gguf", "smollm3", **shallow))
     assert [entry.indices for entry in plan] == [None, None]
-    assert any("partly, because the types of layers" in text for text in plan.warnings)
+    assert any("read in part, because the types of layers" in text for text in plan.warnings)
 
 
 def test_keys_that_llama_cpp_does_not_read_are_said(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_parts_in_parts() -> None:
     plan = posenc.from_hf(deep)
     assert len(plan.layers) == 9
     assert any("parts lie more than 8 deep" in text for text in plan.warnings)
-    assert describe(plan)["sure"].startswith("partly")
+    assert describe(plan)["sure"].startswith("read in part")
 
 
 def test_a_part_by_another_name() -> None:
@@ -214,7 +214,7 @@ def test_a_part_by_another_name() -> None:
     for key in ("visual", "audio_encoder", "vision_tower"):
         plan = posenc.from_hf({**llama, key: {"heads": 16, "image_size": 448, "width": 1664}})
         assert any(f"{key}: unknown, because" in text for text in plan.warnings)
-        assert describe(plan)["sure"].startswith("partly")
+        assert describe(plan)["sure"].startswith("read in part")
 
 
 def test_what_no_plan_says_stands_in_the_first_line_and_in_the_exit_code(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_what_no_plan_says_stands_in_the_first_line_and_in_the_exit_code(tmp_pat
         (
             {"dual_chunk_attention_config": {"chunk_size": 262144, "local_size": 8192}},
             1,
-            "qwen2: partly, and this is left out: dual_chunk_attention: dual_chunk_attention_c",
+            "qwen2: read in part; left out: dual_chunk_attention: dual_chunk_attention_c",
         ),
         ({"vision_config": {"num_heads": 2}}, 1, "vision_config: unknown, because"),
     ):
@@ -234,7 +234,7 @@ def test_what_no_plan_says_stands_in_the_first_line_and_in_the_exit_code(tmp_pat
         assert words in result.output.splitlines()[0]
         assert result.exit_code == code
         told = CliRunner().invoke(app, ["explain", str(path), "--json"])
-        assert words.partition(": ")[2] in json.loads(told.output)["sure"]
+        assert words.partition(": ")[2] in json.loads(told.output)["described"]["sure"]
         assert told.exit_code == code
     assert (
         "Dual Chunk Attention"

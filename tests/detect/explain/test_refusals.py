@@ -39,13 +39,12 @@ def test_keys_of_other_things_are_not_named() -> None:
     assert told == "nothing in the config says what the model does about positions"
 
 
-def test_a_config_of_diffusers_is_called_so() -> None:
+def test_a_class_of_diffusers_that_nobody_knows_is_called_so() -> None:
     for reader in (posenc.from_hf, posenc.explain, posenc.golden):
-        with pytest.raises(posenc.DataError, match="a config of diffusers") as caught:
-            reader(FLUX)
+        with pytest.raises(posenc.DataError, match="no transformer class of diffusers") as caught:
+            reader({**FLUX, "_class_name": "FluxTransformer"})
         told = str(caught.value)
-        assert "axes_dims_rope=[16, 56, 56]" in told
-        assert "nearest preset is 'flux'" in told
+        assert "Did you mean 'FluxTransformer2DModel'" in told
         assert "no config" not in told
 
 

@@ -151,7 +151,7 @@ def numbered(*layers: int | str, config: int, words: bool = True, **more: Any) -
 
 FORMS = ("cached", "cos_sin_cache", "freqs_cis")
 Case = tuple[Name, tuple[str, ...], Callable[[Path], object]]
-RATE = "by config key rope_theta"
+RATE = "by config keys rope_theta and head_dim"
 LINEAR = {"rope_scaling": {"type": "linear", "factor": 4.0}}
 YARN = {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 512}}
 

@@ -167,6 +167,9 @@ HONEST: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "encoder and decoder": numbered(
         *(f"model.{part}.layers.{n}" for part, last in (("encoder", 4), ("decoder", 2))
           for n in range(last)), config=2),
+    "attentions with numbers in their names": numbered(
+        0, 1, "model.vq.mid.attn_1", config=2),
+    "layers with numbers in their names": numbered("layers_0", "layers_1", config=2),
     "further tokens in a list of their own": (
         _foreseeing(numbered(0, 1, config=2)[0]), numbered(config=2)[1]),
 }  # fmt: skip

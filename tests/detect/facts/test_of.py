@@ -38,15 +38,13 @@ def test_windows_are_facts_of_layers() -> None:
 
 def test_each_fact_says_where_it_was_read() -> None:
     known = posenc.facts(config_of())
-    assert told(known, "pairing") == [("half", "row", "the family row of llama")]
+    assert told(known, "pairing") == [("half", "row", "posenc's row for llama")]
     assert told(known, "length") == [(2048, "config", "config key max_position_embeddings")]
     assert told(known, "layers") == [(2, "config", "config key num_hidden_layers")]
     assert told(known, "rows") == told(known, "frequencies") == told(known, "permuted") == []
     (spec,) = known.of("spec", "attention")
     assert spec.value == posenc.RoPE(64, pairing="half")
-    assert spec.rests_on == (
-        "config key rope_theta and config key head_dim and the family row of llama"
-    )
+    assert spec.rests_on == ("config keys rope_theta and head_dim, and by posenc's row for llama")
     assert known.of("spec", "another") == ()
     stated = posenc.facts(config_of(), pairing="interleaved", base=5e5)
     assert told(stated, "pairing") == [("interleaved", "caller", "the caller's pairing")]
@@ -107,7 +105,7 @@ def test_a_gguf_file(tmp_path: Path) -> None:
     known = posenc.facts(written(tmp_path / "a.gguf", "llama", words=5, **BASIC))
     assert (known.format, known.plan.model) == ("gguf", "llama")
     assert told(known, "layers") == [(4, "config", "config key num_hidden_layers")]
-    assert told(known, "permuted") == [("half", "row", "the family row of llama.cpp")]
+    assert told(known, "permuted") == [("half", "row", "posenc's row for llama.cpp")]
 
 
 @pytest.mark.costly

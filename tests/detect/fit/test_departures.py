@@ -297,6 +297,28 @@ def test_three_tools_name_one_slope() -> None:
     assert posenc.identify({"slopes": slopes}).findings[0].verdict == "unknown"
 
 
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda slopes: -slopes, "slopes 0, 1, 2, 3, … (8) have the other sign"),
+        (lambda slopes: slopes * np.where(np.arange(8) == 1, -1, 1), "slope 1 has the other sign"),
+        (lambda slopes: slopes[[1, 0, *range(2, 8)]], "slopes 0 and 1 are exchanged"),
+        (lambda slopes: slopes[::-1],
+         "slopes 0, 1, 2, 3, … (8) are those of heads 7, 6, 5, 4, … (8)"),
+        (lambda slopes: rounded(slopes[:7] ** 1.1, "bfloat16"), ""),
+    ],
+)  # fmt: skip
+def test_slopes_have_words_of_their_own(change: Any, words: str) -> None:
+    rule_ = posenc.ALiBi(8).arrays["slopes"].astype(np.float64)
+    found = change(rule_)
+    told = departures(found, rule_[: len(found)] ** (1 if words else 1.1), dtype="bfloat16")
+    assert told is not None
+    assert told.sentences(slopes=True) == (words or "slopes in bfloat16",)
+    if words:
+        bias = lambda q, k: -found[:, None, None] * np.abs(q[:, None] - k)  # noqa: E731
+        assert posenc.diff(posenc.ALiBi(8), bias).differences[0].b == words
+
+
 def half_angles(positions: np.ndarray, f: np.ndarray) -> np.ndarray:
     return rounded(rounded(positions, "bfloat16")[:, None] * rounded(f, "bfloat16"), "bfloat16")
 

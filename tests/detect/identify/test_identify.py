@@ -446,7 +446,7 @@ def test_wrong_arguments() -> None:
     with pytest.raises(posenc.ArgumentError, match="a path, an array"):
         posenc.identify(3)
     with pytest.raises(posenc.ArgumentError, match=r"Did you mean 'inv_freq'"):
-        posenc.identify({"inv_freq": np.ones(4)}, name="inv_frq")
+        posenc.identify({"inv_freq": np.ones(4)}, tensor="inv_frq")
     with pytest.raises(posenc.DTypeError, match="real numbers"):
         posenc.identify(np.ones((4, 4), dtype=complex))
     assert only(np.ones((4, 4), dtype=np.int64)).verdict == "unread"
@@ -511,9 +511,9 @@ def model(tmp_path: Path) -> str:
 def test_many_findings_are_a_table(model: str) -> None:
     result = run(model)
     assert result.exit_code == 0
-    assert result.output.startswith(f"{model}: 10 of 11 arrays with positions\n")
+    assert result.output.startswith(f"{model}: 10 of 11 arrays hold positions\n")
     assert "  pos_embed          Sinusoidal(32)\n" in result.output
-    assert "  wpe.weight         table of positions: no rule that is known here\n" in result.output
+    assert "  wpe.weight         table of positions: no rule that posenc knows\n" in result.output
     assert "--tensor NAME explains one" in result.output
     assert "fc.weight" not in result.output
 
@@ -524,12 +524,12 @@ def test_one_finding_is_explained(model: str) -> None:
         "pos_embed  1 x 100 x 32 float32: table of positions",
         "  Sinusoidal(32)\n",
         "positions 0 to 99, a row each",
-        "every entry rebuilt: largest difference",
-        "bits of evidence, 16 to state it",
+        "every entry is rebuilt: largest difference",
+        "bits of evidence; 16 bits state the spec",
         "is the same ladder",
     ):
         assert words in result.output
-    assert "no rule that is known here rebuilds it" in run(model, "--tensor", "fc.weight").output
+    assert "no rule that posenc knows rebuilds it" in run(model, "--tensor", "fc.weight").output
 
 
 @pytest.mark.costly

@@ -316,7 +316,7 @@ def test_layers_that_turn_where_the_file_counts_none_or_names_none(
 
 def test_layers_that_nothing_counts_are_left_open() -> None:
     plan = posenc.from_hf({"model_type": "qwen3_5_text", "hidden_size": 512})
-    assert any("partly, because those of type linear_attention" in text for text in plan.warnings)
+    assert any("because layers of type linear_attention" in text for text in plan.warnings)
 
 
 def test_a_text_part_of_a_class_that_has_none_is_told() -> None:

@@ -223,7 +223,7 @@ def test_gemma_3_as_it_is_published() -> None:
     assert local.spec == posenc.RoPE(256, pairing="half", base=1e4)
     assert {s.origin for s in full.sources if s.field in ("base", "dim")} == {"class"}
     assert "transformers 5.23" in next(s.where for s in full.sources if s.field == "base")
-    assert "its class has it: base, dim" in describe(plan)["sure"]
+    assert "leaves out base, dim: the class's defaults" in describe(plan)["sure"]
 
 
 def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> None:
@@ -247,7 +247,7 @@ def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> 
     assert any("does not reach layers of type 'sliding_attention'" in w for w in other.warnings)
     unknown = {**config, "model_type": "olmo9"}
     told = posenc.from_hf(unknown, pairing="half")
-    assert any("partly, because" in text for text in told.warnings)
+    assert any("read in part, because" in text for text in told.warnings)
 
 
 def test_a_missing_base_is_that_of_the_class() -> None:
@@ -445,7 +445,7 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
                 "original_max_position_embeddings": 64,
             },
         },
-        "llama_4_scaling_beta missing: partly, because the class multiplies queries",
+        "llama_4_scaling_beta missing: read in part, because the class multiplies queries",
     ),
     "a temperature without its length": (
         {
@@ -458,7 +458,7 @@ PARTLY: dict[str, tuple[dict[str, Any], str]] = {
                 "llama_4_scaling_beta": 0.1,
             },
         },
-        "original_max_position_embeddings missing: partly, because",
+        "original_max_position_embeddings missing: read in part, because",
     ),
     "a temperature that is learned": (
         {
@@ -500,7 +500,7 @@ def test_what_no_entry_says_makes_a_plan_partly(case: str) -> None:
     config, words = PARTLY[case]
     plan = posenc.from_hf(config, on_error="report")
     assert any(words in text for text in plan.warnings), plan.warnings
-    assert describe(plan)["sure"].startswith(("partly", "not settled"))
+    assert describe(plan)["sure"].startswith(("read in part", "not settled"))
     assert plan.layers
 
 

@@ -139,7 +139,7 @@ def test_the_command_explains_a_plan() -> None:
     [
         ([], "or --plan NAME"),
         ([__file__, "--plan", "llama4"], "or --plan NAME"),
-        (["--plan", "llama4", "--pairing", "half"], "takes no option of configs"),
+        (["--plan", "llama4", "--pairing", "half"], "are for a CONFIG"),
     ],
 )
 def test_the_command_refuses_what_does_not_go_together(arguments: list[str], words: str) -> None:

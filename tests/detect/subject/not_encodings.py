@@ -55,6 +55,11 @@ def projection(x: Any) -> Any:
     return np.float32(x @ weight) * np.float32(1 + 2.0**-22 * (rows % 3))
 
 
+def coarse_projection(x: Any, positions: Any) -> Any:
+    """Equal rows come out unlike by as much as half precision rounds."""
+    return projection(x) * np.float32(1 + 2.0**-11 * (np.arange(np.shape(x)[-2])[:, None] % 3))
+
+
 def relu(x: Any) -> Any:
     return np.maximum(x, 0)
 
@@ -150,6 +155,7 @@ NOT_ENCODINGS: dict[str, Callable[..., Any] | Any] = {
     "dropout": dropout,
     "relu": relu,
     "a projection": projection,
+    "a projection in half precision": coarse_projection,
     "cumsum": cumsum,
     "raises": no_such_luck,
     "returns None": nothing,

@@ -257,3 +257,42 @@ def test_a_speed_is_known_better_the_farther_it_is_followed() -> None:
     noise[0] = 0
     turns = np.exp(1j * (np.outer(places, frequencies) + noise))
     assert np.abs(followed(turns, places) - frequencies).max() < 1e-5
+
+
+def test_further_forms_are_looked_for_in_the_library_of_the_first() -> None:
+    """What code remembers of calls does not depend on which libraries are loaded."""
+    seen: set[str] = set()
+
+    def half(x: Any, offset: int = 0) -> Any:
+        seen.add(type(x).__module__)
+        _, _, _, _ = x.shape  # which leaves calls for other libraries
+        angle = (np.arange(x.shape[-2]) + offset)[:, None] * shapes.INV
+        a, b = np.split(x, 2, axis=-1)
+        cos, sin = np.cos(angle), np.sin(angle)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    assert len(posenc.ask(half).forms()) > 1
+    assert seen == {"numpy"}
+
+
+@pytest.mark.parametrize("slower", [1, 1000])
+def test_a_slow_rotation_is_one_whatever_it_scales(slower: float) -> None:
+    """Of a part of a head, with a factor; with a scale that grows, in another order of channels."""
+
+    def rotation(x: Any, positions: Any, grows: float) -> Any:
+        angle = np.asarray(positions)[..., None] / slower * shapes.INV[::2]
+        cos, sin = (1.3 * (1 + grows * angle) * each for each in (np.cos(angle), np.sin(angle)))
+        a, b, rest = np.split(x, [16, 32], axis=-1)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin, rest], axis=-1)
+
+    def part(x: Any, positions: Any) -> Any:
+        return rotation(x, positions, 0.0)
+
+    def growing(x: Any, positions: Any) -> Any:
+        return rotation(x, positions, 0.05)
+
+    def moved(x: Any, positions: Any) -> Any:
+        angle = np.asarray(positions)[..., None] / slower * shapes.INV
+        return shapes._n_turn(x, angle)[..., ::-1]
+
+    assert [posenc.ask(each).kind for each in (part, growing, moved)] == ["rotary"] * 3

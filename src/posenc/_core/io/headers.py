@@ -223,7 +223,8 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     if length > size - 8:
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
         if kind is not None:
-            raise bad_data(caller, expected, kind, "Save its tensors as .safetensors.")
+            todo = inputs.reader_of(path) or "Save its tensors as .safetensors."
+            raise bad_data(caller, expected, kind, todo)
         refuse_data(
             start[5:] == b"\0\0\0",
             caller,
@@ -231,7 +232,8 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
             f"one that states a header of {length} bytes, in {size} bytes",
             "It may be truncated.",
         )
-        raise bad_data(caller, expected, f"another format; it begins with {start!r}")
+        todo = inputs.reader_of(path)
+        raise bad_data(caller, expected, f"another format; it begins with {start!r}", todo)
     refuse_data(
         length > SAFETENSORS.largest,
         caller,

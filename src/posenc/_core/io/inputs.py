@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from posenc._core.errors import DataError, PosencError, bad_data, mismatch, refuse_data
+from posenc._names import HANDED, SPECS
 
 PIECE = 2**20
 DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
+PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
@@ -151,9 +153,8 @@ def _decoded(data: bytes, caller: str) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise bad_data(
-            caller, "text in UTF-8", f"the byte {data[error.start]:#04x} at {error.start}"
-        ) from None
+        received = f"the byte {data[error.start]:#04x} at {error.start}"
+        raise bad_data(caller, "text in UTF-8", received, reader_of(caller)) from None
 
 
 @contextlib.contextmanager
@@ -270,6 +271,9 @@ def load(config: Any, caller: str) -> dict[str, Any]:
         return _config_of(config.lstrip(BLANK), caller, "the text")
     if isinstance(config, (str, Path)):
         return _read_config(named(config, caller), caller)
+    own = getattr(config, "config", None)
+    if isinstance(own, Mapping) and hasattr(config, "named_parameters"):  # a model of diffusers
+        return load({**own, "_class_name": type(config).__name__}, caller)
     to_dict = getattr(config, "to_dict", None)
     if callable(to_dict):
         return load(to_dict(), caller)
@@ -292,10 +296,12 @@ def folder_of(config: Any) -> Path | None:
 def _read_config(path: Path, caller: str) -> dict[str, Any]:
     if path.is_dir():
         inside = next(
-            (file for file in [path / CONFIG_FILE, path / ADAPTER] if file.is_file()), None
+            (path / name for name in (CONFIG_FILE, ADAPTER, PIPELINE) if (path / name).is_file()),
+            None,
         )
         if inside is None:
-            raise bad_data(caller, f"a folder that holds {CONFIG_FILE}", repr(str(path)))
+            expected = f"a folder that holds {CONFIG_FILE} or {PIPELINE}"
+            raise bad_data(caller, expected, repr(str(path)))
         path = inside
     refuse_data(
         not path.exists(),
@@ -304,15 +310,45 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         repr(str(path)[:200]),
         hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
     )
-    return _config_of(text_of(path, CONFIG), caller, path.name)
+    if path.suffix in (".py", ".csv", ".npy"):
+        raise bad_data(caller, "the config of a model", str(path), reader_of(path))
+    data = _config_of(text_of(path, CONFIG), caller, path.name)
+    return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
+
+
+def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, Any]:
+    """The configs of the parts that a pipeline names, each in a folder of its name."""
+    files = ((part.name, part / CONFIG_FILE) for part in folder.iterdir() if part.name in data)
+    return {name: _read_config(file, caller) for name, file in files if file.is_file()}
 
 
 def hub_advice(name: str) -> str:
-    """What to do where a file that is not there has the form of a name on a hub of models."""
-    named = re.fullmatch(r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name)
-    return (
-        "Nothing is downloaded: fetch the config.json of the model, and name it." if named else ""
-    )
+    """What to do where what is not there is no file: a model on a hub, an encoding, a preset."""
+    if re.fullmatch(r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name):
+        return "Nothing is downloaded: fetch the config.json of the model, and name it."
+    known = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
+    if known:
+        return f"{known} is an encoding: `posenc list {known}` and help(posenc.{known}) explain it."
+    if name in HANDED["verb"]("presets.names")():
+        return f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec."
+    return ""
+
+
+# Endings of files, and what reads them.
+READERS = {
+    ".py": "`posenc infer FILE:NAME` says what code follows, `posenc check FILE:NAME` tries it.",
+    ".npy .npz .safetensors .bin .pt .pth": "`posenc identify FILE` says what arrays follow.",
+    ".json .gguf": "`posenc explain FILE` reads the config of a model.",
+    ".csv .tsv .txt": "An array is written by np.save('rows.npy', np.loadtxt('FILE', "
+    "delimiter=',')), and read by `posenc identify rows.npy`.",
+}
+
+
+def reader_of(path: str | os.PathLike[str]) -> str:
+    """What reads a file of this ending; nothing for others."""
+    ending = Path(path).suffix.lower()
+    text = next((todo for endings, todo in READERS.items() if ending in endings.split()), "")
+    return text.replace("FILE", os.fspath(path))
 
 
 def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:

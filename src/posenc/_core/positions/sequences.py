@@ -15,7 +15,9 @@ import numpy as np
 from posenc._core.arrays.array import Array, arange, library, numpy_rules
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import bad_argument
+from posenc._core.positions.scene import ScenePart, SceneRule
 
+_AFTER = {"largest": "", "space": "next + max(rows, columns)"}
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
 
 
@@ -80,45 +82,15 @@ def multimodal(
            [4, 4, 4]])
     """
     caller = "positions.multimodal"
-    if after not in ("largest", "space"):
+    if after not in _AFTER:
         raise bad_argument(f"{caller}: after", "'largest' or 'space'", repr(after))
-    coming, pieces = start, []
-    for part in layout:
-        if isinstance(part, (int, np.integer)) and not isinstance(part, bool) and part >= 0:
-            piece = np.repeat(coming + np.arange(int(part), dtype=np.int64)[:, None], 3, axis=1)
-        else:
-            piece = coming + _grid(part, caller)
-        if len(piece):
-            coming = int((piece if after == "largest" else piece[:, 1:]).max()) + 1
-        pieces.append(piece)
-    whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *pieces])
+    grid = ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after])
+    rule = SceneRule(("t", "h", "w"), (ScenePart("text", ("next + i",) * 3), grid), order="scene")
+    # Whatever is no sequence is told what a scene has.
+    kinds = ("grid" if isinstance(part, (tuple, list)) else "text" for part in layout)
+    placed = rule.build([*zip(kinds, layout, strict=True)])
+    whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *placed.values()]) + start
     return integers(whole, xp=library(xp), device=device, caller=caller)
-
-
-def _grid(part: Any, caller: str) -> np.ndarray:
-    todo = "An image is (1, rows, columns), n tokens of text are n."
-    if not isinstance(part, (tuple, list)) or len(part) != 3:
-        raise bad_argument(
-            f"{caller}: layout",
-            "counts of text tokens and grids (frames, rows, columns)",
-            repr(part),
-            todo,
-        )
-    frames, rows, columns = part
-    counted = isinstance(frames, (int, np.integer)) and not isinstance(frames, bool)
-    times = np.arange(max(int(frames), 0)) if counted else _known(frames, f"{caller}: frames")
-    sizes = (int(frames) if counted else len(times), rows, columns)
-    if any(isinstance(n, (bool, float)) or n < 1 for n in sizes):
-        raise bad_argument(f"{caller}: layout", "sizes of at least 1", repr(part), todo)
-    t, h, w = np.meshgrid(times, np.arange(rows), np.arange(columns), indexing="ij")
-    return np.stack([t, h, w], axis=-1).reshape(-1, 3)
-
-
-def _known(values: Any, caller: str) -> np.ndarray:
-    array: np.ndarray = integers(values, xp=library(np), caller=caller)
-    if array.ndim != 1:
-        raise bad_argument(caller, "a number, or one time for each frame", array.shape)
-    return array
 
 
 def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:

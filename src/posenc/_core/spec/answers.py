@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import re
 from abc import ABCMeta
 from collections.abc import Callable
@@ -17,14 +18,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 from posenc._core.errors import KeywordError, PosencError, closest
 from posenc._core.foreign import SCALING_NAMES, WHOLE, letters, meanings, rule_named
 from posenc._core.spec.checks import show
-from posenc._names import HANDED
+from posenc._names import ALIASES, HANDED, HOMES, SPECS
 
 if TYPE_CHECKING:
     import numpy as np
 
 
 class Displayed:
-    """Base of specs, plans and findings: notebooks show them by name, with a small picture.
+    """Base of specs, plans and findings: `print` says what the command does, a notebook draws.
 
     For a name that they do not have, they say what to write.
     """
@@ -40,6 +41,9 @@ class Displayed:
             if isinstance(self, Answering):
                 return answer(self, name)
             raise AttributeError(Absent(self, name))
+
+    def __str__(self) -> str:
+        return "\n".join(HANDED["told"](self))
 
     def _repr_html_(self) -> str:
         return str(HANDED["card"](self))
@@ -145,6 +149,31 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
     ),
     (r"show|draw|heatmap|imshow|visuali[sz]e", "spec.plot() draws it"),
     (
+        r"(un|de)rotate\w*|inverse\w*|invert|undo\w*|remove\w*|subtract",
+        {
+            "table": "posenc.table(spec, n) subtracted from x takes it away",
+            "rotary": "spec.rotate(x, inverse=True) turns back",
+            "bias": "spec.bias(n) subtracted from the scores takes it away",
+            "relative": WHOLE["relative"],
+        },
+    ),
+    (
+        r"similarit\w*|decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
+        {
+            "table": "posenc.similarity(spec, offsets) has its products, posenc.plot.offset(spec) "
+            "draws them",
+            "rotary": "posenc.relative_score(spec, q, k, offsets) has the scores of a query and a "
+            "key, posenc.plot.offset(spec) draws how they decay",
+            "bias": "spec.bias(n) is added to the scores, posenc.plot.bias(spec) draws it",
+            "relative": WHOLE["relative"],
+        },
+    ),
+    (
+        r"slopes?|get_slopes",
+        "posenc.torch.slopes(spec) has those of ALiBi, spec.bias(n) its numbers",
+    ),
+    (r"at|row|rows|position|lookup|index|get|select|gather", ROWS),
+    (
         r"copy|clone|(set|with)\w*|update|_?replace|evolve",
         "spec.replace(field=value) makes another",
     ),
@@ -240,6 +269,44 @@ def unchanged(value: Any, name: str, new: object) -> NoReturn:
     )
 
 
+# Names that findings do not have, an attribute of those that the sentence is for, and the sentence.
+RESULTS: tuple[tuple[str, str, str], ...] = (
+    (
+        r"(to|as|save|write|export)_?(hf|config|hugging_?face|transformers)\w*",
+        "by_type",
+        "posenc.to_hf(config, 'hf5') has a config, posenc.extend(config, n).config() a longer one",
+    ),
+    (r"extend\w*|scale\w*", "by_type", "posenc.extend(value, n) plans a longer context"),
+    (r"diff\w*|compare\w*|check|verify", "by_type", "posenc.diff(value, other) compares it"),
+    (r"golden|contract|reference", "by_type", "posenc.golden(value).save('golden.json') writes it"),
+    (r"plot|show|draw|figure", "spec", "value.spec.plot() draws it"),
+    (
+        r"save\w*|write\w*|dump\w*|(to_)?json|export\w*",
+        "to_dict",
+        "json.dumps(value.to_dict()) writes it",
+    ),
+    (
+        r"summary|report|text|pprint|describe|format|to_string|render|explain|print\w*|message",
+        "",
+        "print(value) shows it",
+    ),
+)
+
+
+def verb_of(name: str, kind: str) -> str:
+    """The call of a verb of posenc that takes a spec of a kind first; nothing for other names."""
+    home = HOMES.get(ALIASES.get(name, name), "")
+    verb = HANDED["verb"](name) if home and name not in SPECS else None
+    about = "".join(re.split(r"\n    (?=\S[^\n]* : )", (verb and verb.__doc__) or "")[1:2])
+    kinds = re.findall(r"(\w+)Spec", about)
+    if not inspect.isfunction(verb) or "spec" not in about.lower():
+        return ""
+    fields = inspect.signature(verb).parameters.values()
+    others = [field.name for field in fields if field.default is field.empty][1:]
+    call = f"posenc.{name}({', '.join(['spec', *others])}) does that."
+    return "" if kinds and kind.title() not in kinds else call
+
+
 class Absent(NamedTuple):
     """What an error says of a name that a finding does not have, worked out where it is read."""
 
@@ -256,6 +323,11 @@ class Absent(NamedTuple):
         )
         inside = next((place for place, part in several if hasattr(part, self.name)), "")
         says = f"Write {inside}.{self.name}." if inside else says
+        rows = ((text, needed) for names, needed, text in RESULTS if re.fullmatch(names, self.name))
+        row = next(
+            (text for text, needed in rows if hasattr(type(self.value), needed or "__str__")), ""
+        )
+        says = f"{row}. {says}" if row and not inside and not near else says
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 
 
@@ -280,7 +352,12 @@ class Unanswered(NamedTuple):
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
         says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
-        says = says or sentence or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
+        says = (
+            says
+            or sentence
+            or verb_of(self.name, self.cls.kind)
+            or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
+        )
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 
 

@@ -40,6 +40,7 @@ class Value(Displayed):
     that equal meanings have equal JSON. `check` is the hook for conditions between fields.
     """
 
+    __str__ = object.__str__  # the call that makes it
     _counted: ClassVar[tuple[str, ...]] = ()  # fields that are 1 or more, where a class has them
 
     def __init_subclass__(cls, **settings: Any) -> None:

@@ -20,16 +20,28 @@ from posenc.cli.options.common import (
     runs_code,
 )
 from posenc.cli.options.specs import is_spec, spec_of
-from posenc.cli.output.show import print_answer, print_definitions, print_json, progress
+from posenc.cli.output.lines import print_answer, print_definitions, print_json
+from posenc.cli.output.show import progress
 from posenc.testing.battery import subject_of
 from posenc.testing.peers import PEERS
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc check rope.py:rotate
+  posenc check table.py:rows --spec 'Sinusoidal(64)'
+  posenc check peer:NAME
+"""
+)
 @click.argument("target", metavar="TARGET", required=False)
 @click.option("--kind", type=WordChoice(KINDS), help="Where it acts; found out by default.")
-@click.option("--dim", type=click.IntRange(1, 2**16), default=64, help="Width. [default: 64]")
-@click.option("--heads", type=click.IntRange(1, 2**12), default=8, help="Heads. [default: 8]")
+@click.option(
+    "--dim", type=click.IntRange(1, 2**16), help="Width. [default: that of --spec, else 64]"
+)
+@click.option(
+    "--heads", type=click.IntRange(1, 2**12), help="Heads. [default: those of --spec, else 8]"
+)
 @library_option
 @click.option(
     "--layout",

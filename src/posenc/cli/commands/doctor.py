@@ -1,4 +1,4 @@
-"""`posenc doctor`: where a port parts from its model, or what is installed, and what works."""
+"""`posenc doctor`: where a port differs from its model, or what is installed, and what works."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from posenc.cli.options.common import (
     side_named,
     stored_option,
 )
-from posenc.cli.output.show import print_answer, print_json, print_lines
+from posenc.cli.output.lines import print_answer, print_json, print_lines
 
 # Package -> what it is for. The first three are needed, the rest optional.
 PACKAGES = {
@@ -45,7 +45,13 @@ NEEDED = ("numpy", "array_api_compat", "click")
 PATIENCE = 120  # seconds for an import
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc doctor
+  posenc doctor llama/ rope.py:rotate
+"""
+)
 @click.argument("model", metavar="[MODEL]", type=InputFile(), required=False)
 @click.argument("engine", metavar="[ENGINE]", required=False)
 @stored_option
@@ -62,14 +68,15 @@ def command(
     ctx: click.Context, /, model: str | None, engine: str | None, imported: bool, json_: bool,
     library: Any, **stated: Any,
 ) -> None:  # fmt: skip
-    """Find where a port parts from its model, or report what is installed.
+    """Find where a port differs from its model, or report what is installed.
 
     MODEL is a folder, weights, a config.json or a GGUF file. ENGINE is a side as of posenc diff:
     MODULE:NAME or FILE.py:NAME, which is imported and run, hf:FOLDER, engine:vllm=CONFIG, buffers,
-    another config. The page says what the model says, what the weights say, where they and the
-    engine part, the smallest call that shows it, and the line to change. It asks explain, pairing,
-    identify, diff and check, and the exit code is that of diff: 0 if nothing differs in what was
-    compared, 1 for a fault, 2 for a mistake in the command line, 3 if nothing was compared.
+    another config. The page shows what the model says, what the weights say, where they and the
+    engine differ, the smallest call that shows it, and the line to change. It asks explain,
+    pairing, identify, diff and check, and the exit code is that of diff: 0 if nothing differs in
+    what was compared, 1 for a fault, 2 for a mistake in the command line, 3 if nothing was
+    compared.
 
     Without MODEL it reports versions, optional libraries and kernels. "works" was imported in a
     process of its own, so that a broken library is reported rather than met; "installed" was not
@@ -80,7 +87,7 @@ def command(
         model is None and (library or any(value is not None for value in stated.values())),
         "MODEL is missing: a folder, weights, a config.json or a GGUF file.",
     )
-    refuse(model is not None and imported, "--import is of the report, which takes no MODEL.")
+    refuse(model is not None and imported, "--import is for the report without a MODEL.")
     if model is None:
         _report(ctx, imported, json_)
         return

@@ -39,7 +39,7 @@ from posenc.cli.options.common import (
 )
 from posenc.cli.options.encodings import EncodingChoice, encoding_options, make_spec, table_width
 from posenc.cli.options.places import PlaceChoice, PositionSequence, place_options, places_from
-from posenc.cli.output import show, stream
+from posenc.cli.output import lines, show, stream
 from posenc.encodings.table.base import TableSpec
 
 DEFAULT_DIM = 8  # fits a screen of 80 columns
@@ -69,7 +69,7 @@ class Encoded(NamedTuple):
 
     def words(self) -> str:
         """The encoding in words: its spec, then what else a reader has to know."""
-        parts = brief(self.spec), self.places.words, show.clean(self.learnt.origin)
+        parts = brief(self.spec), self.places.words, lines.clean(self.learnt.origin)
         return ", ".join(filter(None, parts))
 
 
@@ -214,7 +214,7 @@ def _report(
             "dtype": picked.dtype,
             "spec": spec.to_dict(),
         }
-        show.print_json({**report, "parameters": origin} if origin else report)
+        lines.print_json({**report, "parameters": origin} if origin else report)
     else:
         what = f"{layout.path.name} and {encoded.words()}"
         how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
@@ -237,11 +237,11 @@ def _encode_text(
     embeddings, tokenizer, seed = text
     refuse(
         embeddings is not None and seed is not None,
-        "--seed is for random vectors; --embeddings gives others.",
+        "--seed draws random vectors, and --embeddings gives vectors: leave one of them out.",
     )
     refuse(
         tensor is not None and embeddings is None,
-        "--tensor picks from a .safetensors file; there is none.",
+        "--tensor picks an array of a .safetensors file, and no such file is named.",
     )
     tokens = tokens_of(source, tokenizer)
     vectors = rows_of_file(Path(embeddings), tensor, tokens, finite=finite) if embeddings else None
@@ -293,10 +293,10 @@ def _print_text(
         }
         if learnt:
             report["parameters"] = learnt
-        show.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
+        lines.print_json(report if tokens.ids is None else {**report, "ids": tokens.ids})
         return
-    strips = show.AlignedRows(tokens.texts, places, show.width_of_screen())
-    show.print_lines([encoded.words()])
+    strips = show.AlignedRows(tokens.texts, places, lines.width_of_screen())
+    lines.print_lines([encoded.words()])
     scale = f" * {spec.embedding_scale:g}" if spec.embedding_scale != 1 else ""
     result = (
         f"sum = embedding{scale} + encoding"
@@ -304,7 +304,7 @@ def _print_text(
         else f"embedding{scale} | encoding"
     )
     for heading, block in (
-        (f"embedding: {show.clean(origin)}", vectors),
+        (f"embedding: {lines.clean(origin)}", vectors),
         ("encoding", rows),
         (result, total),
     ):
@@ -374,12 +374,12 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
         first: dict[str, Any] = {"output": output}
         if output is None:
             first = {"positions": places.tolist(), "table": rows(slice(0, len(places))).tolist()}
-        show.print_json({**first, **about})
+        lines.print_json({**first, **about})
     elif output is not None:
         click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
     else:
-        show.print_lines([words])
-        strips = show.AlignedRows(None, places, show.width_of_screen())
+        lines.print_lines([words])
+        strips = show.AlignedRows(None, places, lines.width_of_screen())
         for line in strips.block("", lambda i: rows(slice(i, i + 1))[0], width):
             click.echo(line)
 

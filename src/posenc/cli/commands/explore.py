@@ -12,7 +12,8 @@ import click
 from posenc._core.guard import Interrupted
 from posenc._core.io import inputs, outputs
 from posenc.cli.options.common import InputFile, OutputChoice, as_json, force_option, refuse
-from posenc.cli.output.show import print_json, progress
+from posenc.cli.output.lines import print_json
+from posenc.cli.output.show import progress
 
 if TYPE_CHECKING:
     from posenc.explore.state.entry import Session

@@ -9,7 +9,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, encoding_names, preset_names
-from posenc.cli.output.show import print_definitions, print_json
+from posenc.cli.output.lines import print_definitions, print_json
 
 KINDS = {
     "table": "added to token embeddings",
@@ -23,7 +23,13 @@ Definitions = list[tuple[str, str]]
 SHOWN = ("name", "kind", "type", "pattern", "summary", "note")
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc list
+  posenc list rotary
+"""
+)
 @click.argument("words", nargs=-1)
 @as_json
 def command(words: tuple[str, ...], json_: bool) -> None:
@@ -119,7 +125,12 @@ def summary(cls: type) -> str:
     return (cls.__doc__ or "").strip().partition("\n")[0]
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc cite RoPE
+"""
+)
 @click.argument(
     "name", shell_complete=lambda *typed: [*encoding_names(*typed), *preset_names(*typed)]
 )

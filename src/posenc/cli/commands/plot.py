@@ -20,6 +20,7 @@ from posenc.cli.options.common import (
     refuse,
     with_options,
 )
+from posenc.cli.options.encodings import NAMES
 from posenc.cli.options.flags import encoding_advice
 from posenc.cli.options.pictures import (
     PlotSubject,
@@ -35,7 +36,7 @@ from posenc.cli.options.pictures import (
     whole_numbers,
     words_of,
 )
-from posenc.cli.output.show import print_json
+from posenc.cli.output.lines import print_json
 from posenc.plot.rows import PICTURES, PictureRow
 
 HELP = """Draw an encoding.
@@ -180,6 +181,21 @@ def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
     return replace(words, **b_options)
 
 
+def _losses_or_one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """One encoding; for losses that of the models that were trained, which need not be named."""
+    if options["loss"] and not any(options[name] for name in NAMES):
+        from posenc.plot.trained import trained_losses
+
+        options["dim"] = options["dim"] or trained_losses().dim
+    return _one(row, options)
+
+
+def _models(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
+    """Configs of models."""
+    configs = list(options.pop("configs")) or None
+    return PictureRequest(None, (configs,), arguments_of(row, options))
+
+
 # What is said in another way than by naming one encoding: how that is read, and its parameters.
 READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = {
     "wavelengths": _several,
@@ -187,6 +203,8 @@ READERS: Mapping[str, Callable[[PictureRow, dict[str, Any]], PictureRequest]] = 
     "attention": _sentence,
     "find": _values,
     "compare": _two,
+    "stretch": _losses_or_one,
+    "scene": _models,
 }
 PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
     "wavelengths": (
@@ -209,6 +227,7 @@ PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
         ),
         click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, from 0."),
     ),
+    "scene": (click.argument("configs", metavar="[CONFIG]...", type=InputFile(), nargs=-1),),
     "compare": (click.argument("view", metavar="PICTURE"), other_spec_words),
 }
 
@@ -227,7 +246,7 @@ def _add(row: PictureRow) -> None:
         finish(functools.partial(picture, *positional, **keywords), subject, **options)
 
     own = (*PARAMETERS.get(row.name, ()), *map(row_option, row.options))
-    options = with_options(spec_words, *own, output_options)
+    options = with_options(*([spec_words] if row.example else []), *own, output_options)
     command.command(row.name, help=row.about)(options(draw))
 
 

@@ -12,13 +12,11 @@ import click
 from posenc import learn
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, count_of
-from posenc.cli.output.show import (
+from posenc.cli.output.lines import (
     clean,
     print_definitions,
     print_json,
     print_lines,
-    width_of_lines,
-    wrapped,
 )
 from posenc.learn.answers import letters
 from posenc.learn.questions import blocks
@@ -131,7 +129,7 @@ def _ask_all(asked: tuple[learn.Question, ...], lines: TextIO) -> None:
 def _put(question: learn.Question, number: int, total: int) -> None:
     click.echo()
     click.echo(click.style(f"{number} of {total}, {question.topic}", dim=True))
-    click.echo(_wrapped(question.prompt))
+    print_lines([question.prompt])
     if question.picture is not None:
         click.echo(f"\n{blocks(question.picture)}\n")
     answer = question.answer
@@ -184,12 +182,6 @@ def _solve(question: learn.Question, verdict: str) -> None:
         right = f"{letter}) {dict(answer.options)[answer.right]}"
     else:
         right = f"{answer.value:.6g}" if isinstance(answer.value, float) else str(answer.value)
-    click.echo(_wrapped(f"{verdict} {right}"))
-    click.echo(_wrapped(question.explanation))
-    click.echo()
+    print_lines([f"{verdict} {right}", question.explanation, ""])
     for line in str(question.transcript).splitlines():
         click.echo(f"    {line}")
-
-
-def _wrapped(text: str) -> str:
-    return "\n".join(wrapped(text, width_of_lines() or 92))

@@ -22,10 +22,11 @@ from posenc.cli.options.common import (
     with_options,
 )
 from posenc.cli.options.specs import is_spec, spec_of
-from posenc.cli.output.show import print_answer, progress
+from posenc.cli.output.lines import print_answer
+from posenc.cli.output.show import progress
 
 if TYPE_CHECKING:
-    from posenc.detect.convert import Conversion, PairingFinding, Projections
+    from posenc.detect.convert import Projections
 
 METHODS = (
     "cubic_antialias",
@@ -37,7 +38,6 @@ METHODS = (
     "tile",
     "sinusoidal",
 )
-MOST_LINES = 12
 
 # --- what the config of a checkpoint does not say about its heads ---------------------------------
 
@@ -95,7 +95,7 @@ def _projections(
         # Any base will do, as the angles do not matter.
         rope = RoPE(rotary, pairing=Pairing(order, part=side or "leading"), base=10_000.0)
     elif side is not None:
-        raise click.UsageError("--side is of --rotary.")
+        raise click.UsageError("--side says where in a head --rotary turns: give --rotary too.")
     return Projections(rope=rope, stored=stored, names=names or None, **layout)
 
 
@@ -124,22 +124,7 @@ def pairing(*, checkpoint: str, config: str | None, json_: bool, **projections: 
 
     layout = _projections(**projections, unstated="half")
     finding = detect_pairing(checkpoint, layout=layout, config=config)
-    print_answer(json_, finding.to_dict, _finding_lines(finding))
-
-
-def _finding_lines(finding: PairingFinding) -> list[str]:
-    """The finding in words."""
-    from posenc.detect.convert import THRESHOLD
-
-    z = finding.weights
-    stated = f"{finding.stated}, by {finding.source}" if finding.stated else "nothing"
-    measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
-    return [
-        f"{finding.pairing}: {finding.why}",
-        f"  stated: {stated}",
-        f"  weights: {finding.claim}; {measured}, {z.groups} groups of heads",
-        f"  (above 0 for half, below 0 for interleaved; a claim from {THRESHOLD} on)",
-    ]
+    print_answer(json_, finding.to_dict, str(finding).splitlines())
 
 
 # --- convert --------------------------------------------------------------------------------------
@@ -228,7 +213,7 @@ def convert(
     )
     refuse(
         pairing is None and table.tensor is None and dialect is None,
-        "nothing to change: give --pairing, --tensor or --dialect.",
+        "nothing is to change: give --pairing, --tensor or --dialect.",
     )
     options: dict[str, Any] = {
         "pairing": pairing,
@@ -242,14 +227,16 @@ def convert(
     if table.tensor is not None:
         options["tables"] = {table.tensor: _specs(source, table.tensor, table)}
     elif table.before or table.after or table.length:
-        raise click.UsageError("--from, --to and --resize are of a --tensor.")
+        raise click.UsageError(
+            "--from, --to and --resize say what becomes of a table: name it by --tensor."
+        )
     if dry_run or output is None:
         conversion = convert(source, **options)
     else:
         refuse(not force and Path(output).exists(), f"{output} exists: --force replaces it.")
         with progress("writing ", _size(Path(source))) as done:
             conversion = convert(source, output, progress=done, **options)
-    print_answer(json_, conversion.to_dict, _conversion_lines(conversion, output))
+    print_answer(json_, conversion.to_dict, str(conversion).splitlines())
 
 
 def _size(path: Path) -> int:
@@ -296,21 +283,3 @@ def _spec(text: str, width: int, option: str) -> Any:
         f"{option}: {text[:80]!r} is no JSON, no preset and no file.",
     )
     return spec_of(text, option)
-
-
-def _conversion_lines(conversion: Conversion, output: str | None) -> list[str]:
-    """The conversion in words."""
-    shown, pairing = list(conversion.tensors.items()), conversion.pairing or ("", "")
-    left_out = ", ".join(name for name, what in conversion.files.items() if what != "copied")
-    more = len(shown) - MOST_LINES
-    how = f"{pairing[0]} according to {conversion.source_of_pairing}"
-    return [
-        f"{conversion.source} -> {output or '(nothing is written)'}",
-        *([f"pairing {' -> '.join(pairing)}; {how}"] if conversion.pairing else []),
-        *(f"  {name}  {what}" for name, what in shown[:MOST_LINES]),
-        *([f"  … and {more} more (all of them with --json)"] if more > 0 else []),
-        f"{len(shown)} tensors change, {conversion.copied} are copied byte for byte",
-        *(f"config: {sentence}" for sentence in conversion.config),
-        *([f"left out, as they may hold the weights as they were: {left_out}"] if left_out else []),
-        *conversion.checked(),
-    ]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,7 +17,6 @@ from posenc.cli.options.common import (
     WordChoice,
     as_json,
     base_option,
-    count_of,
     file_there,
     is_json,
     length_options,
@@ -33,7 +31,7 @@ from posenc.cli.options.common import (
     standard_json,
 )
 from posenc.cli.options.specs import named_spec
-from posenc.cli.output.show import print_answer, print_json, print_lines, width_of_lines
+from posenc.cli.output.lines import print_answer, print_json, print_lines, width_of_lines
 
 if TYPE_CHECKING:
     from posenc.detect.contract import Contract
@@ -43,7 +41,13 @@ CONFIG = "the JSON of a config, which begins with {"
 # --- explain --------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc explain config.json
+  posenc explain --plan smollm3
+"""
+)
 @click.argument("config", metavar="[CONFIG]", type=InputFile(stream=True), required=False)
 @click.option(
     "--plan",
@@ -76,7 +80,7 @@ def explain(
     if name is not None and config is None:
         refuse(
             any(value is not None for value in (*stated.values(), dialect)),
-            "--plan takes no option of configs: --pairing, --base or --dialect.",
+            "--plan explains a published model: --pairing, --base and --dialect are for a CONFIG.",
         )
         _explain_plan(name, json_)
         return
@@ -91,7 +95,7 @@ def explain(
     from posenc.detect.facts import explain
 
     plan = explain(source, **stated, on_error="report")
-    print_answer(json_, functools.partial(describe, plan), lines(plan))
+    print_answer(json_, lambda: {**plan.to_dict(), "described": describe(plan)}, lines(plan))
     if plan.errors or any(is_open(note) for note in plan.notes):
         raise click.exceptions.Exit(1)
 
@@ -132,12 +136,16 @@ def _translate(source: str | Path, dialect: Any, json_: bool) -> None:
 Examples:
   posenc extend config.json 128k
   posenc extend config.json --factor 4 --rule yarn -o longer.json
+  posenc extend FLUX/ --size 2048x2048 --trained 1024x1024
 """
 )
 @click.argument("config", metavar="CONFIG")
 @click.argument("length", metavar="[LENGTH]", type=Count(1), required=False)
 @length_options("The same as LENGTH.", "The new length over the trained one, in place of it.")
 @click.option("--rule", metavar="NAME", help="Write this rule, in place of the first.")
+@click.option("--size", metavar="WxH", help="The new size of a picture, of a diffusion model.")
+@click.option("--frames", type=Count(1), metavar="N", help="The new frames of a film.")
+@click.option("--tokens", is_flag=True, help="Sizes and frames are tokens, not pixels.")
 @output_options("Write the config with the rule in it.", metavar="FILE")
 @as_json
 def extend(
@@ -156,19 +164,29 @@ def extend(
     layer the rules that extend a context are compared by what they do to the angles that the
     model was trained on; the first of them by this arithmetic comes with the lines that engines
     need. Quality is not predicted. With -o the config is written with the rule in it.
-    """
-    from posenc.detect.extend import extend
-    from posenc.detect.extend.report import lines
 
+    Of a diffusion model, a folder of its pipeline or transformer, --size or --frames are the new
+    ones and --trained, written alike, those of its training. No code reads a rule from its config,
+    so the rules come with lines of Python.
+    """
+    from posenc.detect.extend import AxesExtension, extend
+    from posenc.detect.extend.report import lines, lines_of_axes
+
+    grids = how["size"] is not None or how["frames"] is not None
     refuse(
-        [length, to, how["factor"]].count(None) != 2,
-        "Give the new LENGTH, such as 128k, or --factor F, and not both.",
+        [length, to, how["factor"]].count(None) != 2 + grids,
+        "Give the new LENGTH, such as 128k, or --factor F, and not both; of a diffusion model "
+        "--size or --frames.",
+    )
+    refuse(
+        grids and target.output is not None, "-o: no code of diffusers reads a rule from a config."
     )
     refuse(target.force and target.output is None, "--force needs -o FILE.")
     target.check()
     source: Any = standard_input(CONFIG, inputs.CONFIG) if config == "-" else file_there(config)
     extension = extend(source, length or to, **how)
-    text = [*lines(extension, width_of_lines() or 1000)]
+    report: Any = lines_of_axes if isinstance(extension, AxesExtension) else lines
+    text = [*report(extension, width_of_lines() or 1000)]
     if target.output is not None:
         outputs.write_whole(target.output, json.dumps(extension.config(), indent=2) + "\n")
         text.append(f"written: {target.output}")
@@ -213,7 +231,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
     output, force = target
     refuse(
         output is None and (formats is not None or force),
-        "-o is missing: --format and --force are of the file.",
+        "-o FILE is missing: --format and --force say how it is written.",
     )
     from posenc.detect.contract import golden
     from posenc.detect.contract.files import targets, text_of
@@ -231,9 +249,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
             result |= {"settled": contract.settled, "parts": [part.name for part in contract.parts]}
             click.echo(json.dumps(result))
         else:
-            kinds = f"{count_of(contract.parts, 'kind')} of layer, {len(contract.checks)} records"
-            about = f"{contract.model or 'a model without a name'}, {kinds}; {contract.settled}"
-            print_lines([f"{' and '.join(names)}: {about}"])
+            print_lines([f"{' and '.join(names)}: {contract}"])
     _warn(contract)
 
 
@@ -258,7 +274,15 @@ def _warn(contract: Contract) -> None:
 # --- diff -----------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc diff config.json other/config.json
+  posenc diff config.json rope.py:rotate
+  posenc diff "RoPE(64, pairing='half')" hf:llama/
+  posenc diff table.npy 'Sinusoidal(64)'
+"""
+)
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @library_option

@@ -25,7 +25,8 @@ from posenc.cli.options.common import (
     runs_code,
 )
 from posenc.cli.options.encodings import EncodingChoice, any_spec, encoding_options
-from posenc.cli.output.show import print_answer, progress
+from posenc.cli.output.lines import print_answer
+from posenc.cli.output.show import progress
 
 RECORDED = ("input", "output", "positions")
 
@@ -164,7 +165,13 @@ def _range(text: str) -> tuple[float, float]:
 # --- identify -------------------------------------------------------------------------------------
 
 
-@click.command()
+@click.command(
+    epilog="""\b
+Examples:
+  posenc identify table.npy
+  posenc identify model.safetensors --json
+"""
+)
 @click.argument("file", metavar="FILE", type=InputFile())
 @click.option("--tensor", metavar="NAME", help="The one to look at, whatever it is called.")
 @click.option(
@@ -195,7 +202,7 @@ def identify(file: str, tensor: str | None, as_spec: bool, json_: bool) -> None:
             advance(percent - shown[0])
             shown[0] = percent
 
-        identification = identify(Path(file), name=tensor, progress=report)
+        identification = identify(Path(file), tensor=tensor, progress=report)
     if as_spec:
         for spec in (finding.spec for finding in identification.claims if finding.spec is not None):
             click.echo(to_json(spec))

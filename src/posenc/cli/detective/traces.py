@@ -14,7 +14,7 @@ from posenc.cli.options.common import (
     runs_code,
 )
 from posenc.cli.options.pictures import whole_numbers
-from posenc.cli.output.show import print_answer, print_lines
+from posenc.cli.output.lines import print_answer, print_lines
 
 if TYPE_CHECKING:
     from posenc.detect.trace.result import Trace

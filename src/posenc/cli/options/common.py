@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import bad_data, refuse_data, suggest
+from posenc._core.errors import refuse_data, suggest
 from posenc._core.io import inputs
 from posenc._core.io.outputs import check_target
 from posenc._core.numeric.counts import counted
@@ -36,16 +36,10 @@ class WordChoice(click.Choice[str]):
         return str(value)
 
 
-def refuse(wrong: object, text: str) -> None:
-    """Say of a command line that something is wrong with it, where that is so."""
+def refuse(wrong: object, text: str, error: type[click.ClickException] = click.UsageError) -> None:
+    """Say of a command line, or of a value of it, that something is wrong, where that is so."""
     if wrong:
-        raise click.UsageError(text)
-
-
-def refuse_value(wrong: object, text: str) -> None:
-    """The same of one value, whose option is told elsewhere."""
-    if wrong:
-        raise click.BadParameter(text)
+        raise error(text)
 
 
 class RenamedOption(click.Option):
@@ -97,6 +91,15 @@ class Count(WholeNumber, click.IntRange):
     """A whole number between ends, which may be written 128k or 1M."""
 
 
+class LengthOrSize(Count):
+    """The same, or the size of a picture or film: 1024x1024."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number itself, or the text of a size."""
+        sized = isinstance(value, str) and "x" in value
+        return value if sized else super().convert(value, param, ctx)
+
+
 # --- files, standard input, and texts that are no names -------------------------------------------
 
 # Endings of files that hold numbers, models or texts.
@@ -133,12 +136,16 @@ def no_text(text: str) -> str:
 
 def file_there(name: str) -> str:
     """The name of a file or folder that exists."""
-    refuse_value(not name, "the name is empty.")
+    refuse(not name, "the name is empty.", click.BadParameter)
     try:
         there = Path(name).exists()
     except (OSError, ValueError):  # too long, or not to be entered; a null character
         there = False
-    refuse_value(not there, f"{name[:200]!r} is not there. {inputs.hub_advice(name)}".strip())
+    refuse(
+        not there,
+        f"{name[:200]!r} is not there. {inputs.hub_advice(name)}".strip(),
+        click.BadParameter,
+    )
     return name
 
 
@@ -287,8 +294,8 @@ def is_json(text: str) -> bool:
 def standard_json(expected: str) -> str:
     """The JSON that comes on standard input."""
     text = standard_input(expected, inputs.CONFIG)
-    if not is_json(text):  # else it would be taken for the name of a file
-        raise bad_data("standard input", expected, repr(text.strip()[:40]))
+    # Else it would be taken for the name of a file.
+    refuse_data(not is_json(text), "standard input", expected, repr(text.strip()[:40]))
     return text
 
 
@@ -364,7 +371,9 @@ def length_options(to: str, factor: str) -> Callable[[F], F]:
     return with_options(
         click.option("--to", type=Count(1), metavar="LENGTH", help=to),
         click.option("--factor", type=float, help=factor),
-        click.option("--trained", type=Count(1), metavar="LENGTH", help="Where training ended."),
+        click.option(
+            "--trained", type=LengthOrSize(1), metavar="LENGTH", help="Where training ended."
+        ),
     )
 
 

@@ -21,6 +21,7 @@ from posenc.cli.options.common import (
     preset_names,
     refuse,
 )
+from posenc.cli.options.flags import encoding_advice
 from posenc.cli.options.specs import spec_of
 from posenc.encodings.table.base import TableSpec
 from posenc.registry import from_json, lookup, names, spelled
@@ -98,7 +99,8 @@ def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int)
     spec = any_spec(choice, width=default)
     refuse(
         not isinstance(spec, TableSpec),
-        f"{type(spec).__name__} is no table: this command adds tables to embeddings.",
+        f"{type(spec).__name__} is no table: this command adds tables to embeddings. "
+        + encoding_advice(type(spec).__name__),
     )
     if width is not None and spec.dim != width:
         raise bad_argument("encode", f"data {spec.dim} wide, as the spec", f"{width}")

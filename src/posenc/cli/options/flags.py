@@ -6,8 +6,10 @@ there are is asked of the command itself.
 
 from __future__ import annotations
 
+import difflib
 import re
 import shlex
+from pathlib import Path
 
 import click
 
@@ -23,9 +25,9 @@ COMMAND_WORDS = {
     "check": "test verify validate",
     "convert": "permute to_hf",
     "explore": "serve ui gui web app",
-    "golden": "reference snapshot inv_freq inv_freqs freqs frequencies",
+    "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
     "diff": "compare",
-    "pairing": "convention layout rope",
+    "pairing": "convention layout",
     "study": "train bench benchmark experiment",
     "doctor": "env report status versions",
     "table -o FILE.npy": "export save write",
@@ -34,6 +36,7 @@ COMMAND_WORDS = {
 }
 # Options of other programs whose words are not those of arguments.
 OPTION_WORDS = {
+    "dim": "d",
     "positions": "n num rows count max_len length",
     "output": "o out save file outfile",
     "json": "as_json format_json",
@@ -44,6 +47,62 @@ OPTION_WORDS = {
     "tensor": "key array",
 }
 
+# By commands: options, and first words, that those of other programs have, and what to write. An
+# empty name stands for every command; WORD is the first argument, where there is one.
+INSTEAD: dict[str, dict[str, str]] = {
+    "diff": {
+        "atol rtol tol tolerance eps threshold precision": "Rounding is allowed for; what differs "
+        "by more is shown with its size, which posenc.diff(a, b).rows has in Python.",
+        "against reference ref with other to": "Both sides stand by place: posenc diff WORD B, "
+        "where B may be hf:FOLDER, the class in transformers, or \"RoPE(64, pairing='half')\".",
+        "engine engines backend backends framework": "A side may be an engine: "
+        "posenc diff WORD engine:vllm=CONFIG, or hf:FOLDER for transformers.",
+        "config configs model models a b": "Both sides stand by place, such as "
+        "posenc diff config.json hf:FOLDER, or engine:vllm=CONFIG.",
+        "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
+        "dim encoding preset spec pairing base heads": "A side may be an encoding: "
+        "posenc diff WORD \"RoPE(64, pairing='half')\", or preset:llama3:128.",
+    },
+    "check": {
+        "function func fn name attr symbol entry object class": "It stands behind a colon: "
+        "posenc check WORD:NAME.",
+        "against reference ref expected encoding preset type": "Write --spec, such as "
+        "--spec 'Sinusoidal(64)' or --spec \"RoPE(64, pairing='half')\".",
+        "config": "posenc diff WORD CONFIG holds code against the config of a model.",
+        "atol rtol tol tolerance eps": "Each law allows for the rounding of its arithmetic.",
+    },
+    "infer": {
+        "before after x y q q_rot input output inputs outputs positions": "Recorded arrays are one "
+        "file: np.savez('recorded.npz', input=x, output=y, positions=p), then "
+        "posenc infer recorded.npz.",
+        "function func fn name attr": "It stands behind a colon: posenc infer WORD:NAME.",
+    },
+    "extend": {
+        "in_place inplace i": "Write -o WORD --force, which replaces that file.",
+        "scaling type": "Write --rule yarn, or another rule of the table.",
+        "original original_length native": "Write --trained LENGTH.",
+    },
+    "golden": {
+        "check verify test compare diff": "posenc diff FILE SOURCE holds a golden file against "
+        "a model, code or an engine.",
+        "write create make new generate save build dump": "SOURCE stands alone: "
+        "posenc golden config.json -o model.golden.json.",
+        "dim encoding preset spec heads theta": "SOURCE says it: "
+        "posenc golden \"RoPE(64, pairing='half')\", or preset:llama3:128.",
+    },
+    "convert": {
+        "to target convention pairing_to": "Write --pairing half or --pairing interleaved.",
+    },
+    "explain": {"against with other": "posenc diff WORD B compares two models."},
+    "": {
+        "quiet q silent s": "Write > /dev/null: the exit code says it as well.",
+        "verbose v vv debug trace": "POSENC_DEBUG=1 shows the traceback of an error.",
+        "format fmt": "With --json it prints JSON; the ending of -o OUT is the format of a file.",
+        "device dtype gpu cuda": "The command computes on the CPU; functions take dtype, device.",
+        "color colour no_color": "NO_COLOR=1 in the environment turns colours off.",
+    },
+}
+
 # By kinds: what shows an encoding.
 DRAWN = {
     "table": "table",
@@ -51,6 +110,7 @@ DRAWN = {
     "bias": "plot bias",
     "relative": "plot attention",
 }
+MOST_OPTIONS = 12  # that a line lists
 # What is written by naming its ending.
 FORMATS = ("csv", "npy", "npz", "safetensors", "png", "svg", "pdf")
 
@@ -63,12 +123,14 @@ ALIASES = {
     "tables": "--tensor",
     "odd": "--odd",
 }
-FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|infer_spec|detect_pairing"
+FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer|pairing"
 # What only a program can do.
 ALTERNATIVE = re.compile(r",? or fix it: `?spec\.at\(length\)`?")
 PATTERNS = re.compile(r"names=\{[^}]*\}(?: or \{[^}]*\})*")
 VALUE = r"(?:(['\"])([\w.]+)\1|([\d.]+\b))?"
-ARGUMENT = re.compile(rf"`?(?<![\w.(\[{{-])(\w+)={VALUE}`?(?=[\s,;:.)]|$)")
+# A spec is shown as Python writes it.
+SPEC = r"\b[A-Z]\w*\((?:[^()]|\([^()]*\))*\)"
+ARGUMENT = re.compile(rf"{SPEC}|`?(?<![\w.(\[{{-])(\w+)={VALUE}`?(?=[\s,;:.)]|$)")
 
 
 def flags_of(command: click.Command) -> dict[str, str]:
@@ -86,56 +148,106 @@ def command_advice(name: str) -> str:
     advice = (
         f"Write `posenc {command}`."
         for command, words in COMMAND_WORDS.items()
-        if name.lower() in words.split()
+        if name.lower().replace("-", "_") in words.split()
     )
     return next(advice, "") or encoding_advice(name)
 
 
 def encoding_advice(text: str) -> str:
     """What to write for an encoding in the place of a command or picture; nothing for others."""
-    from posenc.registry import spelled
+    from posenc._core.spec.example import small
+    from posenc.registry import lookup, spelled
 
     name = spelled(text.partition("(")[0].removeprefix("posenc."))
-    command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
     if not name:
         return ""
+    command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
-    return f"{name} is an encoding: write `{command} {option}`."
+    numbers = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
+    others = numbers if kind_of(name) not in ("", "table") else ""
+    return f"{name} is an encoding: write `{command} {option}`{others}."
 
 
-def usage_advice(error: click.UsageError, command: click.Command) -> str:
-    """What to write for an option or word that a command lacks, instead of click's guess."""
-    flags = flags_of(command)
+def example_of(command: click.Command, ctx: click.Context | None) -> str:
+    """The first example in the help of a command, or of its group; nothing without one."""
+    path = ctx.command_path if ctx is not None else f"posenc {command.name}"
+    group = ctx.parent.command if ctx is not None and ctx.parent is not None else command
+    texts = f"{command.epilog}\n{command.help}\n{group.help}"
+    line = re.search(rf"^ +({re.escape(path)}\b.*)$", texts, re.MULTILINE)
+    return f" Such as: {line[1]}" if line else ""
+
+
+def instead(name: str, option: str, word: str = "") -> str:
+    """What a command has for an option or first word of other programs; nothing for others."""
+    rows = {**INSTEAD.get(name, {}), **INSTEAD[""]}
+    text = next((todo for words, todo in rows.items() if option in words.split()), "")
+    return re.sub(r"\bWORD\b", word or "FILE", text)
+
+
+def usage_advice(error: click.UsageError, command: click.Command, word: str = "") -> str:
+    """What to write for an option or word that a command lacks, instead of click's guess.
+
+    `word` is the first argument of the command.
+    """
+    text, such = error.format_message(), example_of(command, error.ctx)
+    name = str(error.ctx.info_name if error.ctx is not None else command.name)
     if isinstance(error, click.NoSuchOption):
-        text = f"No such option '{error.option_name}'."
-        name = error.option_name.lstrip("-").replace("-", "_").lower()
-        targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
-        targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
-        if spellings := [flags[target] for target in targets if target in flags]:
-            return f"{text} Write {spellings[0]}."
-        places = {p.name: p for p in command.params if isinstance(p, click.Argument)}
-        if any(target in places for target in targets):
-            call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
-            return f"{text} It stands by place: posenc {command.name} {call}."
-        if name in FORMATS and "output" in flags:
-            return f"{text} Write {flags['output']} FILE.{name}."
-        if "output" in targets:
-            return f"{text} The answer goes to standard output: write > FILE."
-        if "length" in targets and "config" in places:
-            return f"{text} A longer context is planned by posenc extend CONFIG LENGTH."
-        if near := closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}):
-            return f"{text} Did you mean '{flags[near]}'?"
-        if any(p.nargs == -1 for p in places.values()) and command.name:
-            return f"{text} It takes words: `posenc list bias`, `posenc list rotary llama`."
-        return f"{text} `--help` lists the options."
-    text = error.format_message()
+        todo = _of_option(error.option_name, command, instead(name, _plain(error), word))
+        return f"No such option '{error.option_name}'. {todo or _listed(command, error) + such}"
+    if isinstance(error, click.MissingParameter):
+        return f"{text}{such}"
+    if not text.startswith("Got unexpected extra argument"):
+        return text
+    todo = "" if Path(word).exists() else instead(name, word)
+    if todo:
+        return f"{name} has no subcommand {word!r}. {todo}"
+    flags = flags_of(command)
     named = [flags[name] for name in ("encoding", "preset", "spec") if name in flags]
-    if text.startswith("Got unexpected extra argument") and named:
+    if named:
         such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
-        return f"{text}. An encoding is named by {' or '.join(named)}{such}."
-    if text.startswith("Got unexpected extra argument") and command.name == "infer":
-        return f"{text}. Recorded arrays are one .npz, with input, output and positions."
-    return text
+        todo = encoding_advice(word) if name != "plot" else ""
+        return f"{text}. {todo or 'An encoding is named by ' + ' or '.join(named) + such + '.'}"
+    return f"{text}. {instead(name, 'before') if name == 'infer' else such.lstrip()}"
+
+
+def _plain(error: click.NoSuchOption) -> str:
+    """The name of an option, as parameters are written."""
+    return error.option_name.lstrip("-").replace("-", "_").lower()
+
+
+def _of_option(option: str, command: click.Command, known: str) -> str:
+    """What to write for an option that a command lacks; nothing where nobody knows."""
+    flags, name = flags_of(command), option.lstrip("-").replace("-", "_").lower()
+    targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
+    targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
+    spelling = next((flags[target] for target in targets if target in flags), "")
+    places = {p.name: p for p in command.params if isinstance(p, click.Argument)}
+    call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
+    near = closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}) or ""
+    advice = {
+        known: known,
+        f"Write {spelling}.": spelling,
+        f"It stands by place: posenc {command.name} {call}.": {*targets} & {*places},
+        f"Write {flags.get('output')} FILE.{name}.": name in FORMATS and "output" in flags,
+        "The answer goes to standard output: write > FILE.": "output" in targets,
+        "A longer context is planned by posenc extend CONFIG LENGTH.": "length" in targets
+        and "config" in places,
+        f"Did you mean '{flags.get(near)}'?": near,
+        "It takes words: `posenc list bias`, `posenc list rotary llama`.": any(
+            p.nargs == -1 for p in places.values()
+        ),
+    }
+    return next((text for text, holds in advice.items() if holds), "")
+
+
+def _listed(command: click.Command, error: click.NoSuchOption) -> str:
+    """The options of a command, the nearest by their letters where these are many."""
+    options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
+    flags = [max(getattr(p, "shown", p.opts), key=len) for p in options]
+    if len(flags) > MOST_OPTIONS:
+        near = difflib.get_close_matches(error.option_name, flags, n=MOST_OPTIONS // 2, cutoff=0.3)
+        return f"Near are {', '.join(near or flags[:6])}; --help lists all."
+    return f"Its options are {', '.join(flags)}."
 
 
 def in_flags(message: str, command: click.Command) -> str:

@@ -35,7 +35,7 @@ from posenc.cli.options.encodings import (
 )
 from posenc.cli.options.encodings import OPTIONS as NAMED
 from posenc.cli.options.places import grid_sides
-from posenc.cli.output.show import print_json, print_lines
+from posenc.cli.output.lines import print_json, print_lines
 from posenc.plot.draw.picture import FORMATS
 from posenc.plot.palette import THEMES
 from posenc.plot.rows import PICTURES, PictureOption, PictureRow, pictures_of
@@ -233,7 +233,7 @@ def arguments_of(
     """The arguments of a picture of some specs that were given, taken out of the options."""
     # What click calls it: an encoding may have a field of the argument's name.
     texts = [(option, options.pop(option.name or option.argument)) for option in row.options]
-    given = {one.argument: _read(one, text, specs[0]) for one, text in texts if text is not None}
+    given = {one.argument: _read(one, text, *specs[:1]) for one, text in texts if text is not None}
     reads = any(getattr(spec, "needs_length", False) for spec in specs)
     extent = PICTURES[view or row.name].extent
     if not reads and "length" in given and extent != "offsets" and extent not in given:
@@ -241,7 +241,7 @@ def arguments_of(
     return given
 
 
-def _read(option: PictureOption, text: Any, spec: Any) -> Any:
+def _read(option: PictureOption, text: Any, spec: Any = None) -> Any:
     refuse(option.reads == "stranger", f"{option.flag}: {option.help}")
     if option.reads == "grid":
         return sides(text, spec)
@@ -251,7 +251,7 @@ def _read(option: PictureOption, text: Any, spec: Any) -> Any:
         numbers = [whole(number) for number in text.split(",")]
         refuse(
             len(numbers) != 2 or None in numbers,
-            f"{option.flag}: write two positions, such as 40,8.",
+            f"{option.flag}: write two whole numbers, such as 40,8.",
         )
         return tuple(numbers)
     return READERS[option.reads](text, option.flag) if option.reads in READERS else text

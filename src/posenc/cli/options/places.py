@@ -16,7 +16,7 @@ import click
 import numpy as np
 
 from posenc._core.numeric.counts import whole
-from posenc.cli.options.common import Count, WholeNumber, count_of, grouped, refuse, refuse_value
+from posenc.cli.options.common import Count, WholeNumber, count_of, grouped, refuse
 from posenc.encodings.table.base import TableSpec
 
 MOST_POSITIONS = 2**24
@@ -183,10 +183,11 @@ def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
             f"with {len(spec.axes)} numbers for each token."
         )
     _bounded(length, str(length))
-    refuse_value(
+    refuse(
         not 0 <= length <= MOST_COUNTED,
         f"{length} is no number of positions from 0 to {MOST_COUNTED}: "
         f"one alone is {length}:{length + 1}.",
+        click.BadParameter,
     )
     refuse(not -(2**63) <= first < 2**63 - length, f"--offset: {first} is beyond 2**63.")
     return Listed(range(first, first + length))
@@ -202,16 +203,19 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
         positions = _list(text, spec)
         return _as_array(positions) if any(isinstance(v, float) for v in positions) else positions
     tokens = text.split()
-    refuse_value(
-        len(tokens) * axes > MOST_POSITIONS, f"more than {MOST_POSITIONS} numbers; use --grid."
+    refuse(
+        len(tokens) * axes > MOST_POSITIONS,
+        f"more than {MOST_POSITIONS} numbers; use --grid.",
+        click.BadParameter,
     )
     rows = []
     for token in tokens:
         row = [v for piece in token.split(",") for v in _number(piece, spec)]
-        refuse_value(
+        refuse(
             len(row) != axes,
             f"{token[:50]!r} has {count_of(row, 'number')}: write {axes} for each token "
             f"({', '.join(spec.axes)}), and a space between tokens.",
+            click.BadParameter,
         )
         rows.append(row)
     return _as_array(rows).reshape(-1, axes)
@@ -221,9 +225,10 @@ def _list(text: str, spec: TableSpec) -> list[Any]:
     positions: list[Any] = []
     for piece in text.removesuffix(",").split(","):
         values = _piece(piece.strip(), spec)
-        refuse_value(
+        refuse(
             len(positions) + len(values) > MOST_POSITIONS,
             f"more than {MOST_POSITIONS} positions; use --offset.",
+            click.BadParameter,
         )
         positions.extend(values)
     return positions
@@ -234,12 +239,13 @@ def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
     if len(ends) not in (2, 3) or None in ends:
         return _number(piece, spec)
     first, last, step = (_bounded(end, piece) for end in (*ends, 1)[:3])
-    refuse_value(step == 0, f"{piece!r} has a step of 0.")
+    refuse(step == 0, f"{piece!r} has a step of 0.", click.BadParameter)
     values = range(first, last, step)
     # A range of more than 2**63 values has no len().
-    refuse_value(
+    refuse(
         values and abs(values[-1] - values[0]) // abs(step) >= MOST_POSITIONS,
         f"more than {MOST_POSITIONS} positions; use --offset.",
+        click.BadParameter,
     )
     return values
 
@@ -260,7 +266,7 @@ def _number(piece: str, spec: TableSpec) -> list[Any]:
 
 
 def _bounded(number: Any, text: str) -> int:
-    refuse_value(abs(number) >= 2**63, f"{text[:50]!r} is beyond 2**63.")
+    refuse(abs(number) >= 2**63, f"{text[:50]!r} is beyond 2**63.", click.BadParameter)
     return int(number)
 
 
@@ -270,9 +276,10 @@ def _as_array(values: list[Any]) -> np.ndarray:
     if all(isinstance(v, int) for v in flat):
         return np.array(values, dtype=np.int64)
     for value in flat:
-        refuse_value(
+        refuse(
             isinstance(value, int) and int(float(value)) != value,
             f"{value} is beyond what stays exact beside fractions.",
+            click.BadParameter,
         )
     return np.array(values, dtype=np.float64)
 
@@ -309,9 +316,10 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
     if "=" in text:
         pairs = [piece.strip().partition("=") for piece in text.split(",")]
         names, numbers = [p[0].strip() for p in pairs], [p[2].strip() for p in pairs]
-        refuse_value(
+        refuse(
             sorted(names) != sorted(axes),
             f"the spec has the axes {', '.join(axes)}, not {', '.join(names)[:80]}.",
+            click.BadParameter,
         )
     else:
         numbers = text.split("x")
@@ -323,12 +331,17 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
                 f"{text[:50]!r} has {count_of(numbers, 'side')}, the spec {what}."
             )
     for number in numbers:
-        refuse_value(
+        refuse(
             not re.fullmatch(r"\d{1,9}", number) or not 1 <= int(number) <= LONGEST_SIDE,
             f"{number[:50]!r} is no side: write 3x4, with sides from 1 to {LONGEST_SIDE}.",
+            click.BadParameter,
         )
     sides = dict(zip(names, map(int, numbers), strict=True))
-    refuse_value(math.prod(sides.values()) >= 2**48, "more tokens than an array can have.")
+    refuse(
+        math.prod(sides.values()) >= 2**48,
+        "more tokens than an array can have.",
+        click.BadParameter,
+    )
     return sides
 
 

@@ -10,9 +10,11 @@ import click
 
 from posenc._core.errors import PosencError
 from posenc._core.io import inputs
-from posenc.cli.options.common import file_there, is_json, refuse
+from posenc.cli.options.common import file_there, is_json, looks_like_a_file, refuse
 
-CALL = re.compile(r"\s*(?:posenc\.)?([^\W\d]\w*)\(.*\)\s*", re.DOTALL)
+AS_PYTHON = "write it as Python does, such as \"RoPE(64, pairing='half')\", of plain values."
+BEGUN = re.compile(r"\s*(?:posenc\.)?([^\W\d]\w*)\(")
+CALL = re.compile(rf"{BEGUN.pattern}.*\)\s*", re.DOTALL)
 
 
 class SpecTextError(click.UsageError):
@@ -36,7 +38,11 @@ def spec_of(text: str, option: str) -> Any:
         try:
             return _of_file(file_there(text), option)
         except click.BadParameter as error:
-            raise click.UsageError(f"{option}: {error.message}") from error
+            if not BEGUN.match(text) or looks_like_a_file(text):
+                raise click.UsageError(f"{option}: {error.message}") from error
+            call = CALL.fullmatch(text)
+            why = "is no whole spec" if call is None else f"is no spec, as {call[1]} is no encoding"
+            raise SpecTextError(f"{option} {text[:80]!r} {why}: {AS_PYTHON}") from error
     try:
         return (
             from_json(text) if is_json(text) else _value(ast.parse(text.strip(), mode="eval").body)
@@ -45,8 +51,7 @@ def spec_of(text: str, option: str) -> Any:
         kind = click.UsageError if is_json(text) else SpecTextError
         raise kind(f"{option}: {error}") from error
     except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
-        todo = "write it as Python does, such as \"RoPE(64, pairing='half')\", of plain values."
-        raise SpecTextError(f"{option} {text[:80]!r} is no spec: {todo}") from error
+        raise SpecTextError(f"{option} {text[:80]!r} is no spec: {AS_PYTHON}") from error
 
 
 def named_spec(text: str, option: str) -> Any:

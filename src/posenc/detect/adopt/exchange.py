@@ -18,15 +18,16 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc.detect.adopt.diffusion import adopt_diffusion
 from posenc.detect.adopt.fitting import distance
 from posenc.detect.adopt.matching import (
     CALLER,
     Answered,
     Place,
-    answered,
-    candidates,
+    answers_of,
     config_change,
-    entries_of,
+    covers,
+    is_diffusion,
     places_of,
     refuse_model,
     why_left,
@@ -43,10 +44,8 @@ from posenc.detect.adopt.report import (
 )
 from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.facts import ASKED, facts
-from posenc.detect.facts.loaded import unused_modules
-from posenc.detect.fit.turns import attempt
-from posenc.detect.subject import CannotAsk, refuse_if
-from posenc.encodings.rotary.rope import RoPE
+from posenc.detect.subject import refuse_if
+from posenc.scaling.base import Scaling
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
@@ -58,9 +57,10 @@ def adopt(
     *,
     spec: Spec | None = None,
     plan: Plan | Reading | None = None,
+    scaling: Scaling | None = None,
     phase: Literal["exact", "float32"] = "exact",
 ) -> Adoption:
-    """Put exact positions into a loaded model of transformers, this instance alone.
+    """Put exact positions into a loaded model of transformers or diffusers, this instance alone.
 
     The config of the model is read into a plan. Each module that turns position ids into cosines
     and sines is asked for them at near and far positions; where its answers are those of an entry
@@ -69,15 +69,22 @@ def adopt(
     keeps in a buffer are compared and replaced as well. Nothing is replaced before everything was
     checked. `release` puts the old modules back.
 
+    In a model of diffusers (the `transformer` of a pipeline) the rotary module is asked on: where a
+    token stands is read from its cosines and sines, which are checked in every call, and exact
+    ones in the same form take their place. So its tables end where they ended.
+
     Parameters
     ----------
-    model : PreTrainedModel
+    model : PreTrainedModel or ModelMixin
         A loaded model, on any device and of any floating dtype.
     spec : Spec, optional
         Another encoding, on purpose, for which the weights were not trained: a rotation of as many
         pairs, or a bias or relative encoding, with which the rotations stand still.
     plan : Plan or Reading, optional
         The same, layer by layer: another rotation in some layers, no positions in others.
+    scaling : Scaling, optional
+        Of a diffusion model, for which its weights were not trained: a `posenc.scaling.PerAxis` of
+        `RIFLEx`, `DyPE` and others. It acts after what the config says of scaling.
     phase : {"exact", "float32"}
         `exact`, or the classic arithmetic, which gives the bits of the module where it is written
         in the usual way.
@@ -90,11 +97,14 @@ def adopt(
     Raises
     ------
     ArgumentError
-        If it is no loaded model of transformers, or was adopted before; if the model cannot compute
-        the other encoding.
+        If it is no loaded model, or was adopted before; if the model cannot compute the other
+        encoding; for `scaling` of a model of transformers, `spec` or `plan` of a diffusion model.
+    SpecError
+        If the scaling does not fit the axes of the model, or contradicts what its config says.
     DataError
-        If nothing is replaced; if a module contradicts the config; if the code is not that of
-        transformers: remote code, or a subclass with a forward of its own. The model is untouched.
+        If nothing is replaced, as where the pipeline hands the rotation to `forward`; if a module
+        contradicts the config; if the code is not that of transformers: remote code, or a subclass
+        with a forward of its own. The model is untouched.
 
     Notes
     -----
@@ -122,13 +132,26 @@ def adopt(
         mismatch(f"{CALLER}: phase", "'exact' or 'float32'", repr(phase)),
         ArgumentError,
     )
-    refuse_model(model)
+    of_axes = is_diffusion(model)
+    refuse_model(model, diffusion=of_axes)
+    refuse_if(
+        scaling is not None if not of_axes else spec is not None or plan is not None,
+        mismatch(
+            CALLER,
+            "scaling= for a model of diffusers, spec= or plan= for one of transformers",
+            f"the other for a {type(model).__name__}",
+            "There, spec=posenc.RoPE(…, scaling=…) has it.",
+        ),
+        ArgumentError,
+    )
+    if of_axes:
+        return adopt_diffusion(model, scaling, phase)
     about = facts(model)
     others = about.require(CALLER, *ASKED)
     reading = about.reading
     other = spec is not None or plan is not None
     stored = [] if other else [*_tables(model, reading, phase)]
-    modules, left = _answered(model, reading, {table.module for table, _ in stored})
+    modules, left = answers_of(model, reading, {table.module for table, _ in stored})
     left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
              for table, row in stored if table.same]  # fmt: skip
     tables = [table for table, _ in stored if not table.same]
@@ -146,7 +169,7 @@ def adopt(
         swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
     covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
     replaced += [row for table, row in stored if not table.same]
-    apart = (entry for entry in reading if not _covered(entry.spec, covered))
+    apart = (entry for entry in reading if not covers(entry.spec, covered))
     left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
     refuse_if(
         not replaced,
@@ -154,6 +177,7 @@ def adopt(
             CALLER,
             "cosines and sines, or rows, that a module of the model computes by its plan",
             f"none: {'; '.join(left) or 'no positions'}",
+            "" if hasattr(model, "base_model_prefix") else "Give the whole model: adopt(model).",
         ),
         DataError,
     )
@@ -212,44 +236,14 @@ def release(model: Any) -> None:
     )
     changed = config_change(model)
     for place, module in adopted:
-        place.parent._modules[place.leaf] = module.old
+        if not isinstance(module.original, nn.Module):  # which a module would refuse to be
+            delattr(place.parent, place.leaf)
+        setattr(place.parent, place.leaf, module.original)
     for owner in rows:
         restore(owner)
     forget(model)
     if changed:
         warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
-
-
-def _covered(spec: Spec | None, covered: list[Spec | None]) -> bool:
-    """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
-    if isinstance(spec, RoPE):
-        return any(
-            isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
-            for one in covered
-        )
-    return spec is not None and spec in covered
-
-
-def _answered(
-    model: nn.Module, reading: Reading, apart: set[nn.Module]
-) -> tuple[list[Answered], list[str]]:
-    """The modules whose numbers are those of the plan, and why others stay."""
-    modules: list[Answered] = []
-    left: list[str] = []
-    for path, places, module in candidates(model):
-        try:
-            if module not in apart:
-                modules.append(
-                    answered(path, places, module, entries_of(reading, model.config, module))
-                )
-        except CannotAsk as reason:
-            left.append(f"{path} ({type(module).__name__}): {reason}")
-        except DataError:
-            # Asked where it matters: hooks of others see the run.
-            if path not in unused_modules(model, {m for _, _, m in candidates(model)}.__contains__):
-                raise
-            left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
-    return modules, left
 
 
 def _tables(model: nn.Module, reading: Reading, phase: str) -> Iterator[tuple[Rows, Replacement]]:

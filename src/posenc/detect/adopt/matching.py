@@ -16,34 +16,49 @@ from posenc._core.errors import (
     mismatch,
 )
 from posenc._core.reading import Layer, Reading
+from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
 from posenc.detect.adopt.report import has_rows
 from posenc.detect.facts import facts
+from posenc.detect.facts.loaded import unused_modules
+from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
 
 CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
 
 
-def refuse_model(model: Any) -> None:
+def is_diffusion(model: Any) -> bool:
+    """Whether a model is a transformer of diffusers."""
+    return isinstance(model, nn.Module) and type(model).__module__.startswith("diffusers.")
+
+
+def refuse_model(model: Any, *, diffusion: bool) -> None:
     """Raise for what cannot be adopted as a whole, before anything is read."""
     name = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
     refuse_if(
         not isinstance(model, nn.Module),
         mismatch(
-            CALLER, "a loaded model", name, "Load it: AutoModelForCausalLM.from_pretrained(...)."
+            CALLER,
+            "a loaded model",
+            name,
+            "Load it: AutoModelForCausalLM.from_pretrained(...); of a pipeline of diffusers, give "
+            "its `transformer`.",
         ),
         ArgumentError,
     )
-    _refuse_object(model, name)
-    _refuse_foreign(model, name)
+    _refuse_adopted(model)
+    if not diffusion:
+        _refuse_object(model, name)
+        _refuse_foreign(model, name)
     _refuse_wrapped(model)
 
 
-def _refuse_object(model: nn.Module, name: str) -> None:
-    """Raise for a model that was adopted before, or has no config of transformers."""
+def _refuse_adopted(model: nn.Module) -> None:
+    """Raise for a model that was adopted before."""
     adopted = [
         path for path, module in model.named_modules()
         if isinstance(module, AdoptedRotary) or has_rows(module)
@@ -52,7 +67,11 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         changed = config_change(model)
         todo = "Call posenc.torch.release(model) first."
         received = f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}"
-        raise bad_argument(CALLER, "a model as transformers makes it", received, todo)
+        raise bad_argument(CALLER, "a model as its library makes it", received, todo)
+
+
+def _refuse_object(model: nn.Module, name: str) -> None:
+    """Raise for a model that has no config of transformers."""
     config = getattr(model, "config", None)
     todo = "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module)
     refuse_if(
@@ -88,7 +107,7 @@ def _refuse_foreign(model: Any, name: str) -> None:
 
 def config_change(model: Any) -> str:
     """What the config of a model no longer says that it said when the model was adopted."""
-    config = getattr(model, "config", None)
+    config = model if is_diffusion(model) else getattr(model, "config", None)
     specs = [s for m in model.modules() if isinstance(m, AdoptedRotary) for s in m.encodings]
     if config is None or not specs:
         return ""
@@ -197,6 +216,38 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
     if not forms:
         raise unknown[0]
     return Answered(path, places, module, asked, forms)
+
+
+def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:
+    """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
+    if isinstance(spec, RoPE):
+        return any(
+            isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
+            for one in covered
+        )
+    return spec is not None and spec in covered
+
+
+def answers_of(
+    model: nn.Module, reading: Reading, apart: set[nn.Module]
+) -> tuple[list[Answered], list[str]]:
+    """The modules whose numbers are those of the plan, and why others stay."""
+    modules: list[Answered] = []
+    left: list[str] = []
+    for path, places, module in candidates(model):
+        try:
+            if module not in apart:
+                modules.append(
+                    answered(path, places, module, entries_of(reading, model.config, module))
+                )
+        except CannotAsk as reason:
+            left.append(f"{path} ({type(module).__name__}): {reason}")
+        except DataError:
+            # Asked where it matters: hooks of others see the run.
+            if path not in unused_modules(model, {m for _, _, m in candidates(model)}.__contains__):
+                raise
+            left.append(f"{path} ({type(module).__name__}): it stands unused: no forward calls it")
+    return modules, left
 
 
 def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:

@@ -13,6 +13,7 @@ from posenc import positions as _positions
 from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.positions.builder import Positions
+from posenc._core.positions.scene import SceneRule
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.fit import tolerances, turns
@@ -32,6 +33,7 @@ MOST_LEARNED = 2**23  # parameters that numbers are computed from
 QUERY, KEY = (7, 3, 17), (5, 1, 13)
 PAST = 257
 MASK = np.array(((0, 0, 1, 1, 1), (1, 1, 1, 1, 1)))
+SCENE = {"video": (3, 4, 6), "reference": (1, 3, 6)}  # frames, rows and columns
 CUMULATIVE = (0, 3, 5, 9)
 PICTURE = (3, (1, 2, 3), 2)
 # What follows a video that lasts longer than it is wide differs between implementations.
@@ -313,14 +315,31 @@ def sequences(parts: Sequence[Part]) -> Iterator[Check]:
     """Positions of padded, packed and cached tokens, and of pictures among text."""
     for part in parts:
         spec: Spec | None = part.spec
+        if isinstance(rule := part.positions, SceneRule):
+            yield from _scene(part, rule)
+            continue
         if spec is None or getattr(spec, "coordinates", "integer") != "integer":
             continue
         axes = tuple(spec.axes)
-        rule = part.positions
         if len(axes) == 1 and (rule is None or rule.builder in ("arange", "from_mask")):
             yield from _counted(part, rule)
         elif axes == ("t", "h", "w") and (rule is None or rule.builder == "multimodal"):
             yield from _pictures(part, rule or Positions("multimodal"))
+
+
+def _scene(part: Part, rule: SceneRule) -> Iterator[Check]:
+    """Positions of a scene that has every part of the rule once."""
+    sizes = {one.name: SCENE.get(one.name, (1, 4, 6)) if one.is_grid else 5 for one in rule.parts}
+    facts: dict[str, Any] = {
+        name: (1.0, 1.0, 1.0) if fact == "required" else fact for name, fact in rule.facts
+    }
+    scene = ", ".join(f"{name} {size}" for name, size in sizes.items())
+    for name, rows in (placed := rule.build([*sizes.items()], **facts)).items():
+        yield _check(
+            part, "positions", case=f"scene: {name}", scene=scene, order=", ".join(placed.order),
+            shape=rows.shape, positions=rows,
+            **{fact: value for fact, value in facts.items() if value is not None},
+        )  # fmt: skip
 
 
 def _counted(part: Part, rule: Positions | None) -> Iterator[Check]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from posenc._core.errors import bad_argument, bad_spec, suggest
 from posenc._core.positions.builder import Positions
+from posenc._core.positions.scene import SceneRule
 from posenc._core.reading import Note
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec, Value
@@ -101,7 +102,7 @@ class Part(Value):
         Number of positions that the model is declared for, extensions included.
     original_length : int, optional
         The length that it was trained for before an extension, where a scaling states one.
-    positions : Positions, optional
+    positions : Positions or SceneRule, optional
         How the model makes its positions; None where that is not known.
     temperature : Temperature, optional
         A factor on the scores that depends on the position, where `spec` does not hold it.
@@ -129,7 +130,7 @@ class Part(Value):
     spec: Spec | None = None
     length: int | None = None
     original_length: int | None = None
-    positions: Positions | None = None
+    positions: Positions | SceneRule | None = None
     temperature: Temperature | None = None
     window: int | None = None
     whole: bool = False
@@ -233,6 +234,11 @@ class Contract(Displayed):
             todo = suggest(name, parts) if parts else "The contract has no parts."
             raise bad_argument("Contract", "the name of a part", repr(name), todo)
         return parts[name]
+
+    def __str__(self) -> str:
+        kinds = f"{len(self.parts)} kind{'' if len(self.parts) == 1 else 's'} of layer"
+        about = f"{kinds}, {len(self.checks)} records; {self.settled}"
+        return f"{self.model or 'a model without a name'}: {about}"
 
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
         """The checks of a part, of one sort and state where these are given."""

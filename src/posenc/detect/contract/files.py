@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import bad_argument, bad_data, suggest
+from posenc._core.errors import bad_argument, bad_data, refuse_data, suggest
 from posenc._core.io import files, headers, inputs, outputs
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
@@ -149,8 +149,12 @@ def _whole(text: bytes, caller: str) -> Any:
     _agree(f"{caller}: {DIGEST}", text[:-ENDED], end[1].decode() if end else "no such end")
     with inputs.understood(caller, "a list of records, and how many"):
         count, stated = len(data["checks"]), data.pop(COUNT, None)
-    if type(stated) is not int or stated != count:
-        raise bad_data(f"{caller}: {COUNT}", f"{count}, the number of them", stated)
+    refuse_data(
+        type(stated) is not int or stated != count,
+        f"{caller}: {COUNT}",
+        f"{count}, the number of them",
+        stated,
+    )
     return {key: value for key, value in data.items() if key != DIGEST}
 
 
@@ -161,13 +165,13 @@ def _is_ended(data: Any) -> bool:
 
 def _agree(caller: str, data: bytes, stated: str) -> None:
     """Raise unless a digest is that of the bytes before it."""
-    if (own := hashlib.sha256(data).hexdigest()) != stated:
-        raise bad_data(
-            caller,
-            f"{own}, the digest of all bytes before it, and nothing behind",
-            stated,
-            "The file was cut or changed (an editor, or git's line ends); write it anew.",
-        )
+    refuse_data(
+        (own := hashlib.sha256(data).hexdigest()) != stated,
+        caller,
+        f"{own}, the digest of all bytes before it, and nothing behind",
+        stated,
+        "The file was cut or changed (an editor, or git's line ends); write it anew.",
+    )
 
 
 def _contract(data: Any, caller: str) -> Contract:
@@ -238,8 +242,12 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
         stated.setdefault(check.part, []).append(check)
     for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
         two = getattr(part.spec, "needs_length", False)
-        if part.states != (("short", "long") if two else ("any",)):
-            raise bad_data(caller, f"the states of the spec of {part.name!r}", part.states)
+        refuse_data(
+            part.states != (("short", "long") if two else ("any",)),
+            caller,
+            f"the states of the spec of {part.name!r}",
+            part.states,
+        )
         pairs = itertools.zip_longest(stated.pop(part.name, ()), records((part,))[1])
         for i, (check, own) in enumerate(pairs):
             wrong = "more or fewer of them"
@@ -249,14 +257,13 @@ def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
                     n for n in one | other if not alike(one.get(n), other.get(n), CLOSE, CLOSE)
                 )
                 wrong = next((f"another {n!r} in number {i} of them" for n in names), "")
-            if wrong:
-                raise bad_data(caller, f"the records of the spec of {part.name!r}", wrong[:200])
-    if unknown or stated:
-        raise bad_data(
-            caller,
-            "the keys of a contract, and a part of its own for every record",
-            sorted({*unknown, *stated}),
-        )
+            refuse_data(wrong, caller, f"the records of the spec of {part.name!r}", wrong[:200])
+    refuse_data(
+        unknown or stated,
+        caller,
+        "the keys of a contract, and a part of its own for every record",
+        sorted({*unknown, *stated}),
+    )
 
 
 def _of_tensors(path: Path) -> Any:

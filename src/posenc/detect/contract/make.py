@@ -107,8 +107,8 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     if text is None:  # an object, a folder, a header, or a path of nothing, which is told so
         return _known(source, caller, **settled)
     data = inputs.parse(text, caller, CONTRACT)
-    if isinstance(data, dict) and "auto_map" in data and text is not source:
-        return _known(source, caller, **settled)  # code may lie beside it
+    if isinstance(data, dict) and {"auto_map", "_class_name"} & {*data} and text is not source:
+        return _known(source, caller, **settled)  # code, or a pipeline, may lie beside it
     if not isinstance(data, dict):
         received = {list: "a list", str: "a text", type(None): "null"}.get(type(data), "a number")
         raise bad_data(caller, OBJECT, received, NO_CONFIG)

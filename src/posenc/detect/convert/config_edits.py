@@ -27,8 +27,8 @@ def changed_config(
     changed, remarks = copy.deepcopy(dict(config)), []
     if pairing is not None:
         silent = (
-            f"the config of {changed.get('model_type')!r} cannot say it: code that reads the "
-            f"result must pair {pairing}; the metadata of the weights record it"
+            f"a config of {changed.get('model_type')!r} has no key for the pairing: code that "
+            f"reads the result must pair {pairing}; the metadata of the weights record it"
         )
         remarks = _state_pairing(changed, pairing, attention, "") or [silent]
     for source, target in (tables or {}).values():

@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import DataError, bad_argument, bad_data, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, suggest
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
@@ -30,6 +30,8 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.pairing import Pairing
 from posenc.encodings.table.base import TableSpec
 from posenc.presets.families import projection_names
+
+MOST_LINES = 12  # of tensors that change, for people
 
 KEYS, GAINS = ("k", "one_k"), ("q_gain", "k_gain")
 
@@ -71,6 +73,23 @@ class Conversion(Displayed):
     probe: Probe | None = None
     evidence: PairingFinding | None = None
 
+    def __str__(self) -> str:
+        shown, pairing = list(self.tensors.items()), self.pairing or ("", "")
+        left_out = ", ".join(name for name, what in self.files.items() if what != "copied")
+        more = len(shown) - MOST_LINES
+        how = f"{pairing[0]} according to {self.source_of_pairing}"
+        why = "left out, as they may hold the weights as they were"
+        return "\n".join([
+            f"{self.source} -> {self.output or '(nothing is written)'}",
+            *([f"pairing {' -> '.join(pairing)}; {how}"] if self.pairing else []),
+            *(f"  {name}  {what}" for name, what in shown[:MOST_LINES]),
+            *([f"  … and {more} more (all of them with --json)"] if more > 0 else []),
+            f"{len(shown)} tensors change, {self.copied} are copied byte for byte",
+            *(f"config: {sentence}" for sentence in self.config),
+            *([f"{why}: {left_out}"] if left_out else []),
+            *self.checked(),
+        ])  # fmt: skip
+
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
         return {
@@ -90,7 +109,7 @@ class Conversion(Displayed):
         """What was compared, and what the pairing before rests on, for people."""
         lines = [] if self.probe is None else self.probe.words()
         if self.evidence is not None:
-            lines.append(f"that the source is {self.evidence.stated}: {self.evidence.why}")
+            lines.append(f"the source is {self.evidence.stated}: {self.evidence.why}")
         return lines
 
 
@@ -208,13 +227,13 @@ def convert(
         source_of_pairing, left = model.source, _left(checkpoint, model)
         left += about.require(caller)
         finding = _examined(attentions, model, projections, every=target is not None)
-        if (before := finding.stated) == pairing:
-            raise bad_data(
-                "convert: pairing",
-                "another than that of the source",
-                f"{before}, which it is already",
-                "If that is wrong, say `layout=Projections(stored=)`.",
-            )
+        refuse_data(
+            (before := finding.stated) == pairing,
+            "convert: pairing",
+            "a pairing other than that of the source",
+            f"{before}, which it is already",
+            "If that is wrong, say `layout=Projections(stored=)`.",
+        )
         for attention in attentions:
             changes |= _moved(attention, pairing)
     for name, specs in (tables or {}).items():
@@ -295,8 +314,7 @@ def _examined(
 ) -> PairingFinding:
     """The pairing that is stated; `DataError` where the weights contradict what others state."""
     orders = sorted({attention.heads.channels.order for attention in attentions})
-    if len(orders) > 1:
-        raise bad_data("convert", "one pairing in all layers", ", ".join(orders))
+    refuse_data(len(orders) > 1, "convert", "one pairing in all layers", ", ".join(orders))
     finding = weighed(orders[0], model.source, "config", measured(attentions, every=every), {})
     if finding.contradiction is not None and layout.stored is None:
         raise DataError(f"convert: {finding.contradiction.text} Nothing was written.")

@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc._core.arrays.resample import METHODS, Method
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc._core.io import files, headers, inputs
 from posenc._core.io.checkpoints import RECORD, Stored
 from posenc.detect.explain import check_name
@@ -147,8 +147,12 @@ def table_change(
             f"{type(source).__name__} to {type(target).__name__}",
             "A computed table that was stored is learned as well: give its rows.",
         )
-    if len(shape) < 2 or any(n != 1 for n in shape[:-2]):
-        raise bad_data(f"{name}: shape", "(rows, dim)", list(shape))
+    refuse_data(
+        len(shape) < 2 or any(n != 1 for n in shape[:-2]),
+        f"{name}: shape",
+        "(rows, dim)",
+        list(shape),
+    )
     if isinstance(source, Learned) and isinstance(target, Learned):
         return _learned(name, stored, source, target, how)
     return _columns(name, stored, source, target)
@@ -159,8 +163,7 @@ def table_change(
 
 def _columns(name: str, stored: Stored, source: Any, target: Any) -> Move:
     rows, width = stored.tensor.shape[-2:]
-    if width != source.dim:
-        raise bad_data(f"{name}: shape", f"rows of {source.dim}", width)
+    refuse_data(width != source.dim, f"{name}: shape", f"rows of {source.dim}", width)
     order = reorder(source, target)
     if len(source.axes) == 1:
         _compare(name, stored, source, rows)
@@ -178,13 +181,13 @@ def _compare(name: str, stored: Stored, source: Any, rows: int) -> None:
         float(np.abs(values - table(source, first + np.arange(count), dtype="float64")).max())
         for first in {0, -start}
     )
-    if not worst <= NEAR * size:
-        raise bad_data(
-            name,
-            "the table that the source spec computes",
-            f"a table that differs by up to {worst:.3g}",
-            "Channels of tables that do not hold what is claimed are not moved.",
-        )
+    refuse_data(
+        not worst <= NEAR * size,
+        name,
+        "the table that the source spec computes",
+        f"a table that differs by up to {worst:.3g}",
+        "Channels of tables that do not hold what is claimed are not moved.",
+    )
 
 
 # --- learned tables -------------------------------------------------------------------------------
@@ -198,10 +201,12 @@ def _learned(name: str, stored: Stored, source: Learned, target: Learned, how: H
             caller, "one table; give those of each axis by itself", ", ".join(shapes)
         )
     ((key, shape),) = shapes.items()
-    if stored.tensor.shape[-2:] != shape:
-        raise bad_data(
-            f"{name}: shape", f"{list(shape)}, as the source spec has", list(stored.tensor.shape)
-        )
+    refuse_data(
+        stored.tensor.shape[-2:] != shape,
+        f"{name}: shape",
+        f"{list(shape)}, as the source spec has",
+        list(stored.tensor.shape),
+    )
     if target.dim != source.dim or target.lookup != source.lookup:
         raise bad_argument(
             caller, "the same width and lookup in both specs", f"{source} and {target}"

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_data
+from posenc._core.errors import DataError, bad_data, refuse_data
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Model, split_name
@@ -125,13 +125,13 @@ def probe(
         finite = [np.isfinite(side).all(axis=(-2, -1)) for side in sides]
         largest = float(np.max(difference[finite[0] & finite[1]], initial=0))
         # What is not finite must be so in the same places of both sides.
-        if not (same := (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()) or largest > AGREE:
-            raise bad_data(
-                f"probe of {attention.name}",
-                "equal scores",
-                largest if same else "NaN or infinity in other places",
-                "Nothing was written.",
-            )
+        refuse_data(
+            not (same := (np.isfinite(sides[0]) == np.isfinite(sides[1])).all()) or largest > AGREE,
+            f"probe of {attention.name}",
+            "equal scores",
+            largest if same else "NaN or infinity in other places",
+            "Nothing was written.",
+        )
         if reason:
             continue
         compared = finite[0] & (size[..., 0, 0] > 0)

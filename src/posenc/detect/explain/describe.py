@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import math
 import re
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from posenc._core.numeric.ladder import FLOAT
 from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.answers import brief
 from posenc._core.spec.plan import Entry, Plan
-from posenc._core.spec.spec import Value, to_json
+from posenc._core.spec.spec import Value
 from posenc.detect.explain.config.view import is_open
 from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.encodings.rotary.base import RotarySpec
@@ -52,16 +51,8 @@ PLACES = {
 
 
 def describe(plan: Reading) -> dict[str, Any]:
-    """The plan as plain JSON types, with the numbers that follow from it."""
-    return {
-        "model": plan.model,
-        "sure": _sure(plan),
-        "layers": [_entry(entry) for entry in plan],
-        "notes": [
-            {"level": note.level, "layer": note.layer, "text": note.text} for note in plan.notes
-        ],
-        "plan": json.loads(to_json(plan)),
-    }
+    """How sure the plan is, and the numbers that follow from it, in plain JSON types."""
+    return {"sure": _sure(plan), "layers": [_entry(entry) for entry in plan]}
 
 
 def _sure(plan: Reading) -> str:
@@ -70,7 +61,7 @@ def _sure(plan: Reading) -> str:
         return "not settled: see the errors"
     if left := [note for note in plan.notes if is_open(note)]:
         more = f", and {len(left) - 1} more, see the warnings" if len(left) > 1 else ""
-        return f"partly, and this is left out: {_note(left[0])}{more}"
+        return f"read in part; left out: {_note(left[0])}{more}"
     fields: dict[str, set[str]] = {}
     for source in (source for entry in plan for source in entry.sources):
         fields.setdefault(source.origin, set()).add(source.field)
@@ -79,7 +70,7 @@ def _sure(plan: Reading) -> str:
     rests = [words for origin, words in RESTS.items() if origin in fields]
     said = "settled, with warnings" if plan.warnings else "settled"
     assumed = ", ".join(sorted(fields.get("class", ())))
-    more = f"; left out, so as its class has it: {assumed}" if assumed else ""
+    more = f"; the config leaves out {assumed}: the class's defaults" if assumed else ""
     return f"{said}: {' and '.join(rests) or 'nothing of it needs a source'}{more}"
 
 
@@ -122,7 +113,11 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
         return found
     scores = fixed.magnitude_of_scores
     found |= {
-        "attention_factor": fixed.attention_factor,
+        "attention_factor": (
+            [*fixed.attention_factors]
+            if isinstance(fixed, RoPE) and fixed.uneven
+            else fixed.attention_factor
+        ),
         "acts": scores.at,
         "logit_factor": fixed.logit_factor,
     }
@@ -184,7 +179,7 @@ def _ramp(spec: RoPE) -> dict[str, Any] | None:
 def lines(plan: Reading) -> list[str]:
     """The plan as lines of text."""
     found = describe(plan)
-    text = [f"{found['model'] or 'a model without a name'}: {found['sure']}"]
+    text = [f"{plan.model or 'a model without a name'}: {found['sure']}"]
     for entry, told in zip(plan, found["layers"], strict=True):
         inner = f"{entry.attention}, inside " if entry.attention else ""
         text += _under(f"{inner}{entry.layer}{_where(entry.indices)}", _told(entry, told))
@@ -348,6 +343,9 @@ def _of_positions(x: float) -> str:
 def _magnitude(told: dict[str, Any]) -> str:
     factor, where, logits = told["attention_factor"], told["acts"], told["logit_factor"]
     place = f": {PLACES[where]}" if factor != 1 or where != "cos_sin" else ""
+    if isinstance(factor, list):
+        factors = ", ".join(f"{one:.6g}" for one in factor)
+        return f"attention factors {factors}, each on the pairs of its axis"
     scale = f"; the softmax scale is multiplied by {logits:.6g}" if logits != 1 else ""
     return f"attention factor {factor:.6g}{place}{scale}"
 

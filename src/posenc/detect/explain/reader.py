@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from posenc._core.errors import suggest
+from posenc._core.calls import checked_call
+from posenc._core.errors import bad_argument, suggest
 from posenc._core.io.checkpoints import folder_of, load
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.config.modelling_file import by_file, modelling_of
@@ -34,6 +35,7 @@ from posenc.detect.explain.config.unread_keys import (
     told_of,
 )
 from posenc.detect.explain.config.view import Keys, Notes, check_arguments, settled
+from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
 from posenc.detect.explain.layers.groups import with_windows
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
 from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
@@ -63,6 +65,7 @@ PART_WORDS = ("attention", "rope", "rotary", "position", "index")
 DEEPEST_PART = 8
 
 
+@checked_call
 def from_hf(
     config: Any,
     *,
@@ -116,6 +119,13 @@ def from_hf(
     """
     check_arguments("from_hf", pairing, base, on_error)
     data = load(config, "from_hf")
+    if is_diffusers(data):
+        if pairing is not None or base is not None:
+            todo = "Its row says both; change the spec by `replace`."
+            raise bad_argument(
+                "from_hf", "no pairing and base for a config of diffusers", "one", todo
+            )
+        return settled(from_diffusers(data, folder_of(config)), "from_hf", on_error)
     given = Given(pairing, None if base is None else float(base))
     return settled(_Reader(given, folder_of(config)).plan(data), "from_hf", on_error)
 
@@ -241,8 +251,8 @@ class _Reader:
         text = [key for key in parts if key in MAIN_PARTS]
         if text and not made.types and class_defaults(keys.data.get("model_type")) is not None:
             notes.warning(
-                f"{keys.where(text[0])} is no part of the class in transformers {made.version}, "
-                "which reads keys beside it: the file was written for other code"
+                f"{keys.where(text[0])} is not read by the class in transformers {made.version}, "
+                "which reads the keys around it: the file was written for other code"
             )
         labels = {label_of(key) for key in parts}
         absent = [key for key in made.types if not keys.data.get(key)]
@@ -251,9 +261,10 @@ class _Reader:
         foreign = bool(missing and others) and not flat
         if foreign:
             notes.warning(
-                f"{keys.where(missing[0])}, which the class in transformers {made.version} reads "
-                f"alone, is left out, and {keys.where(others[0])} is there: the file was written "
-                "for other code, whose parts these are; those of the class are in no entry"
+                f"{keys.where(missing[0])}, which alone the class in transformers {made.version} "
+                f"reads, is missing, and {keys.where(others[0])} is there: the file was written "
+                "for "
+                "other code; the plan has the parts of the file, not those of the class"
             )
         for key, kind in made.types.items():
             value, where = keys.data.get(f"{key}_dict") or keys.data.get(key), keys.where(key)
@@ -323,7 +334,8 @@ class _Reader:
                 continue
             if "partial_because" in rule:
                 notes.warning(
-                    f"{rule.get('name', 'attention')}: partly, because {rule['partial_because']}"
+                    f"{rule.get('name', 'attention')}: read in part, because "
+                    f"{rule['partial_because']}"
                 )
             if "note" in rule:
                 notes.remark(rule["note"])
@@ -338,8 +350,8 @@ class _Reader:
             self.entries[before:] = by_file(keys, row, self.entries[before:], file, notes)
         for key, value in keys.defaulted.items() if keys.data else ():
             notes.remark(
-                f"{keys.where(key)} is left out: {repr(value)[:80]}, which the class in "
-                f"transformers {class_parts(None).version} takes for it"
+                f"{keys.where(key)} is left out: {repr(value)[:80]}, the default of the class in "
+                f"transformers {class_parts(None).version}"
             )
         self._finish(keys, notes)
 

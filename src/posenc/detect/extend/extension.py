@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, overload
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import DataError, bad_argument, mismatch, suggest
+from posenc._core.errors import DataError, bad_argument, suggest
 from posenc._core.numeric.counts import counted
-from posenc._core.reading import Layer, Reading
+from posenc._core.reading import Layer
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
+from posenc.detect.extend.axes import AxesExtension, extend_axes
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.extend.rules import (
@@ -21,6 +22,7 @@ from posenc.detect.extend.rules import (
     stated_factor,
     stretching,
     trained_rotation,
+    why_no_rotation,
 )
 from posenc.detect.facts import Facts, facts
 
@@ -212,16 +214,37 @@ class Extension(Displayed):
         }
 
 
+@overload
+def extend(
+    source: Any,
+    to: int | str | None = ...,
+    *,
+    factor: float | None = ...,
+    trained: int | str | None = ...,
+    rule: str | None = ...,
+) -> Extension: ...
+@overload
+def extend(
+    source: Any,
+    *,
+    trained: int | str | tuple[int, ...],
+    size: str | tuple[int, int] | None = ...,
+    frames: int | None = ...,
+    tokens: bool = ...,
+) -> AxesExtension: ...
 @checked_call
 def extend(
     source: Any,
     to: int | str | None = None,
     *,
     factor: float | None = None,
-    trained: int | str | None = None,
+    trained: int | str | tuple[int, ...] | None = None,
     rule: str | None = None,
-) -> Extension:
-    """Plan a longer context for a model.
+    size: str | tuple[int, int] | None = None,
+    frames: int | None = None,
+    tokens: bool = False,
+) -> Any:
+    """Plan a longer context for a model, or larger pictures and longer films.
 
     Every rule that needs nothing but a factor and the trained length is tried on every kind of
     layer that rotates: how many pairs meet angles that training did not show, how many lose their
@@ -238,15 +261,24 @@ def extend(
         The new length, in positions; `"128k"` is 131,072.
     factor : float, optional
         The new length over the trained one, in place of `to`.
-    trained : int or str, optional
-        The trained length, where the config states none or another.
+    trained : int, str or tuple, optional
+        The trained length, where the config states none or another. For a diffusion model what
+        its weights were trained on, which no config of diffusers states: "1024x1024", a number of
+        frames, or "832x480x81", as is asked for.
     rule : str, optional
         A rule to write in place of the first.
+    size : str or tuple, optional
+        Of a diffusion model: width and height of the picture, "2048x2048", in pixels.
+    frames : int, optional
+        Of a diffusion model: frames of the film.
+    tokens : bool
+        Whether sizes are tokens; else the config of the VAE beside the transformer is needed.
 
     Returns
     -------
-    Extension
-        The numbers, the first rule by that order, and the lines for engines.
+    Extension or AxesExtension
+        The numbers, the first rule by that order, and the lines for engines. Of a diffusion model
+        what each rule does to each axis, and the lines that put them in; none is recommended.
 
     Raises
     ------
@@ -274,6 +306,11 @@ def extend(
     if isinstance(source, Spec):
         todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
         raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
+    if size is not None or frames is not None:
+        if (to, factor, rule) != (None, None, None):
+            raise bad_argument("extend", "size= and frames= alone", "to=, factor= or rule= beside")
+        about = facts(source)
+        return extend_axes(about, size=size, frames=frames, trained=trained, tokens=tokens)
     wanted, last = counted(to), counted(trained)
     check_numbers(wanted, factor, last)
     last = None if last is None else int(last)
@@ -285,7 +322,7 @@ def extend(
         layer for layer in turning if not any(name in layer.layer for name in TOWERS)
     ]
     if not rotary:
-        raise DataError(_no_rotation(plan))
+        raise DataError(why_no_rotation(plan))
     doubts = "".join(f" ({note.text})" for note in plan.notes if "is no length" in note.text)
     baselines = [trained_rotation(layer, last, doubts) for layer in rotary]
     start = max(baseline.trained for baseline in baselines)
@@ -358,31 +395,3 @@ def _windows(about: Facts, layer: Layer) -> Iterator[str]:
                 "need no rule: distances stay within it. The rule reaches them too, as they share "
                 "the rotation of the others."
             )
-
-
-# What to do about a model that does not rotate, by the kind of its encodings.
-TODO = {
-    "bias": (
-        "{} is defined at every distance, so there is nothing to write; whether the model uses far "
-        "text is to be measured."
-    ),
-    "rotary": "Its rotations are of pictures or sound: give them other positions, not a rule.",
-    "Learned": (
-        "A learned table has a row for each position: posenc.resize makes it longer, and the model "
-        "is trained further."
-    ),
-    "table": "{} is computed for any position, so there is nothing to write.",
-}
-TODO["relative"] = TODO["bias"]
-
-
-def _no_rotation(plan: Reading) -> str:
-    if plan.errors:
-        return f"extend: the plan is open: {'; '.join(plan.errors)}"
-    kinds = {layer.kind: type(layer.spec).__name__ for layer in plan if layer.spec is not None}
-    if kinds.get("table") == "Learned":
-        kinds["Learned"] = "Learned"
-    texts = (TODO[kind].format(kinds[kind]) for kind in TODO if kind in kinds)
-    todo = next(texts, "Nothing limits its length.")
-    received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
-    return mismatch("extend", "a model that rotates queries and keys", received, todo)

@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc import scaling
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, bad_data, mismatch
 from posenc._core.numeric.ladder import FLOAT
-from posenc._core.reading import Layer
+from posenc._core.reading import Layer, Reading
 from posenc.functional import frequencies
 from posenc.scaling.ntk import larger_base
 
@@ -316,3 +316,34 @@ def new_length(trained: int, to: int | None, factor: float | None) -> int:
             "Nothing has to be written for it." if length <= trained else "",
         )
     return length
+
+
+# --- models that do not rotate --------------------------------------------------------------------
+
+# What to do about a model that does not rotate, by the kind of its encodings.
+TODO = {
+    "bias": (
+        "{} is defined at every distance, so there is nothing to write; whether the model uses far "
+        "text is to be measured."
+    ),
+    "rotary": "Its rotations are of pictures or sound: give them other positions, not a rule.",
+    "Learned": (
+        "A learned table has a row for each position: posenc.resize makes it longer, and the model "
+        "is trained further."
+    ),
+    "table": "{} is computed for any position, so there is nothing to write.",
+}
+TODO["relative"] = TODO["bias"]
+
+
+def why_no_rotation(plan: Reading) -> str:
+    """What was expected of a model that does not rotate, and what to do about it."""
+    if plan.errors:
+        return f"extend: the plan is open: {'; '.join(plan.errors)}"
+    kinds = {layer.kind: type(layer.spec).__name__ for layer in plan if layer.spec is not None}
+    if kinds.get("table") == "Learned":
+        kinds["Learned"] = "Learned"
+    texts = (TODO[kind].format(kinds[kind]) for kind in TODO if kind in kinds)
+    todo = next(texts, "Nothing limits its length.")
+    received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
+    return mismatch("extend", "a model that rotates queries and keys", received, todo)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
-from posenc._core.reading import Layer, Reading
+from posenc._core.reading import Layer, Reading, Source
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
 from posenc.detect.facts.tables import COSINES, several
 from posenc.detect.fit.tolerances import seen
@@ -27,9 +27,9 @@ POSITIONAL = re.compile(r"pos|wpe|rel", re.IGNORECASE)
 WORDS = re.compile(r"embed|wte|shared", re.IGNORECASE)  # of a table of tokens, or of patches
 LARGEST = 2**16  # numbers of frequencies
 KINDS: dict[Name, str] = {"rows": "table", "buckets": "bias"}
-MEND = "One of the two is wrong: mend the config, or take the weights that belong to it."
+MEND = "One of the two is wrong: correct the config, or take the weights that belong to it."
 SAID = {
-    "config": "config key", "preset": "the family row of", "class": "the class default of",
+    "config": "config key", "preset": "posenc's row for", "class": "the class default of",
     "format": "the format's default of", "caller": "the caller's", "code": "posenc's default of",
     "file": "the modelling file:", "record": "the record of a conversion:",
 }  # fmt: skip
@@ -39,10 +39,28 @@ ROUNDINGS = {"bfloat16": (2.0**-7, 0.0), "float16": (2.0**-10, 2.0**-24)}
 SOURCES: dict[str, FactSource] = {"preset": "row", "file": "code", "record": "stamp"}
 
 
+def words_of(sources: Sequence[Source]) -> str:
+    """Where fields were read, each place once; several parts of one key by that key."""
+    roots = [source.where.partition(".")[0] for source in sources]
+    places: dict[str, list[str]] = {}
+    for source, root in zip(sources, roots, strict=True):
+        where = source.where if roots.count(root) == 1 else root
+        places.setdefault(SAID[source.origin], []).append(where)
+    return ", and by ".join(
+        f"{said}{'s' * (said == SAID['config'] and len(own) > 1)} {_listed(own)}".strip()
+        for said, own in ((said, [*dict.fromkeys(own)]) for said, own in places.items())
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def stated(name: Name, value: object, entry: Layer, *fields: str) -> Fact:
     """What an entry of a plan says, with the sources of those of its fields."""
     own = [s for s in entry.sources if s.field.partition(".")[0] in fields] or entry.sources[:1]
-    rests_on = " and ".join(f"{SAID[s.origin]} {s.where}".strip() for s in own) or "the plan"
+    rests_on = words_of(own) or "the plan"
     origin: Any = own[0].origin if own else "caller"
     return Fact(
         name,

@@ -48,7 +48,7 @@ class Fact(Displayed):
     >>> import posenc
     >>> known = posenc.facts({"model_type": "llama", "head_dim": 64, "rope_theta": 1e4})
     >>> known.of("pairing")[0].text
-    'half by the family row of llama'
+    "half by posenc's row for llama"
     """
 
     name: Name

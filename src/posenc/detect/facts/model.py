@@ -10,9 +10,10 @@ from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, final
 
-from posenc._core.errors import DataError, PosencError
+from posenc._core.calls import checked_call
+from posenc._core.errors import DataError, PosencError, refuse_data
 from posenc._core.io import inputs
-from posenc._core.io.checkpoints import Checkpoint, folder_of, load
+from posenc._core.io.checkpoints import Checkpoint, folder_of, load, read_header
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Value
@@ -23,7 +24,7 @@ from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.tables import of_tables, short
 from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
-from posenc.detect.facts.weights.layers import counted
+from posenc.detect.facts.weights.layers import counted, counted_blocks
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 from posenc.detect.facts.weights.projections import find
 from posenc.detect.facts.weights.segments import MisfitError
@@ -67,7 +68,7 @@ class Facts(Displayed):
     >>> import posenc
     >>> known = posenc.facts({"model_type": "llama", "head_dim": 64, "rope_theta": 1e4})
     >>> [(fact.value, fact.source, fact.rests_on) for fact in known.of("pairing")]
-    [('half', 'row', 'the family row of llama')]
+    [('half', 'row', "posenc's row for llama")]
     >>> known.contradictions
     ()
     """
@@ -85,7 +86,7 @@ class Facts(Displayed):
     @functools.cached_property
     def checkpoint(self) -> Checkpoint | None:
         """The headers of the weights; None where there are none that can be read."""
-        if self.weights is None:
+        if self.weights is None or self.format == "gguf":
             return None
         try:
             return opened(self.weights, dict(self.config or {}), "facts")
@@ -143,16 +144,19 @@ class Facts(Displayed):
     @functools.cached_property
     def _misfit(self) -> Contradiction | None:
         """Heads or layers of the config that the weights cannot have."""
+        if self.format == "gguf":
+            return counted_blocks(read_header(Path(self.weights)))
         own, checkpoint = self._projections, self.checkpoint
         if checkpoint is None or own is None:
             return None
         try:
             model = read_model(checkpoint, self.plan, own, "facts")
             attentions = find(checkpoint, model, "facts")
-            # Of a model in memory some layers may be on a disk, or taken out.
-            if checkpoint.whole and not hasattr(self.weights, "named_parameters"):
+            if checkpoint.whole:
                 embeds = any(map(arrays.WORDS.search, checkpoint.tensors))
-                return counted(checkpoint, attentions, model, whole=embeds)
+                # Of a model in memory some layers may be on a disk, or taken out.
+                whole = None if hasattr(self.weights, "named_parameters") else embeds
+                return counted(checkpoint, attentions, model, whole=whole)
         except MisfitError as error:
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
@@ -204,14 +208,14 @@ class Facts(Displayed):
     @functools.cached_property
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Facts that exclude each other, but for what the caller has stated."""
-        if self.checkpoint is None:
-            return ()
-        shapes = {key: stored.tensor.shape for key, stored in self.checkpoint.tensors.items()}
+        whole = self.checkpoint is not None and self.checkpoint.whole
+        tensors = {} if self.checkpoint is None else self.checkpoint.tensors
+        shapes = {key: stored.tensor.shape for key, stored in tensors.items()}
         every = (
             *conflicts(self.stamp),
             *arrays.contradicted(self.plan, self.headers),
             *self._cut(),
-            *(arrays.absent(self.plan, shapes) if self.checkpoint.whole else ()),
+            *(arrays.absent(self.plan, shapes) if whole else ()),
             self._misfit,
             None if self.evidence is None else self.evidence.contradiction,
         )
@@ -267,6 +271,7 @@ class Facts(Displayed):
         )
 
 
+@checked_call
 def facts(
     source: Any,
     *,
@@ -276,7 +281,9 @@ def facts(
 ) -> Facts:
     """Everything that is known of the positions of one model, each fact with its source.
 
-    Reading runs no code: a modelling file is read as text.
+    Reading runs no code: a modelling file is read as text. Of a loaded model whose modules keep
+    several ladders of frequencies, two tokens go through its forward on the meta device, which has
+    no numbers: that tells which modules are in use.
 
     Parameters
     ----------
@@ -312,10 +319,14 @@ def facts(
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     weights, origin, name = _placed(source, config)
+    if isinstance(origin, Path) and origin.is_dir() and origin != weights:
+        here = any((origin / file).is_file() for file in (inputs.CONFIG_FILE, inputs.ADAPTER))
+        expected, todo = f"{inputs.CONFIG_FILE} beside the weights", inputs.reader_of(name)
+        refuse_data(not here, "facts", expected, f"{name} alone", todo)
     if isinstance(origin, Path) and origin.suffix == ".gguf":
         plan = from_gguf(origin, pairing=pairing, base=base, on_error="report")
         data = header_config(origin)
-        return Facts(name, plan=plan, config=data, settled=stated, format="gguf")
+        return Facts(name, plan=plan, config=data, weights=origin, settled=stated, format="gguf")
     plan = from_hf(origin, pairing=pairing, base=base, on_error="report")
     data = load(origin, "facts")
     return Facts(name, plan=plan, config=data, weights=weights, settled=stated)
@@ -326,8 +337,9 @@ def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
     if isinstance(source, str) and not source.strip():
         inputs.named(source, "facts")
     if hasattr(source, "named_parameters"):
-        own = getattr(source, "config", None) if config is None else config
-        return source, own, type(source).__name__
+        own = getattr(source, "config", None)
+        own = source if isinstance(own, Mapping) else own  # whose class says what it is
+        return source, own if config is None else config, type(source).__name__
     several = isinstance(source, (list, tuple)) and bool(source)
     one = inputs.named(source[0], "facts") if several else source
     if folder_of(one) is None:

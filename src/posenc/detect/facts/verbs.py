@@ -63,6 +63,7 @@ def explain(
     return settled(about.explained, "explain", on_error)
 
 
+@checked_call
 def detect_pairing(
     checkpoint: Any,
     *,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,12 +26,13 @@ class Departures(NamedTuple):
         """The numbers that are others, but for rounding."""
         return (*self.backward, *(j for j, _ in (*self.moved, *self.odd)))
 
-    def sentences(self, odd: Callable[[int, float], str] = words.speed) -> tuple[str, ...]:
-        """The same in words, of pairs or of what `odd` speaks of."""
+    def sentences(self, *, slopes: bool = False) -> tuple[str, ...]:
+        """The same in words, of pairs or of slopes."""
+        say, odd = (words.of_slopes, words.slope) if slopes else (words.say, words.speed)
         return (
-            *(words.say("rounding", dtype) for dtype in (self.rounding,) if dtype),
-            *(words.moved(self.moved) for _ in self.moved[:1]),
-            *(words.backward(self.backward) for _ in self.backward[:1]),
+            *(say("rounding", dtype) for dtype in (self.rounding,) if dtype),
+            *(words.moved(self.moved, say) for _ in self.moved[:1]),
+            *(words.backward(self.backward, say) for _ in self.backward[:1]),
             *(odd(number, factor) for number, factor in self.odd),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 FEW = 4  # numbers that are listed
@@ -28,6 +28,19 @@ SENTENCES = {
     "times": "pair {} turns {} times as fast",
     "slope": "slope {} is {} % off",
 }
+# The same of slopes of heads.
+SLOPES = {
+    "rounding": "slopes in {}",
+    "backward": "slope {} has the other sign",
+    "several backward": "slopes {} have the other sign",
+    "exchanged": "slopes {} and {} are exchanged",
+    "moved": "slopes {} are those of heads {}",
+}
+
+
+def of_slopes(what: str, *values: Any) -> str:
+    """The sentence for what differs in slopes."""
+    return SLOPES[what].format(*values)
 
 
 def say(what: str, *values: Any) -> str:
@@ -45,15 +58,15 @@ def share(turning: int, width: int) -> str:
     return say("partial" if turning < width else "whole", turning, width)
 
 
-def backward(pairs: Sequence[int]) -> str:
+def backward(pairs: Sequence[int], says: Callable[..., str] = say) -> str:
     """Pairs of the other direction."""
-    return say("several backward" if len(pairs) > 1 else "backward", some(pairs))
+    return says("several backward" if len(pairs) > 1 else "backward", some(pairs))
 
 
-def moved(pairs: Sequence[tuple[int, int]]) -> str:
+def moved(pairs: Sequence[tuple[int, int]], says: Callable[..., str] = say) -> str:
     """Pairs that have each other's frequencies."""
     ours, theirs = zip(*pairs, strict=True)
-    return say("exchanged", *ours) if len(ours) == 2 else say("moved", some(ours), some(theirs))
+    return says("exchanged", *ours) if len(ours) == 2 else says("moved", some(ours), some(theirs))
 
 
 def some(pairs: Sequence[int]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.arrays.array import concrete, dtype_name, is_array
+from posenc._core.calls import checked_call, own_arguments, refuse
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_store
 from posenc._core.spec.example import USUAL
@@ -44,11 +45,14 @@ NAMES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
 )
 
 
+@checked_call
+@own_arguments
 def identify(
     source: Any,
     *,
-    name: str | None = None,
+    tensor: str | None = None,
     progress: Callable[[int, int], object] | None = None,
+    **older: Any,
 ) -> Identification:
     """Say which convention tables, frequencies, slopes and biases follow.
 
@@ -63,7 +67,7 @@ def identify(
         A `.safetensors` file, its index or folder, a `.npy`, `.npz`, `.gguf`, or a zip of
         `torch.save`, whose pickle is read without running it; an array of any library; or several
         by name, such as a state dict.
-    name : str, optional
+    tensor : str, optional
         The array to look at, whatever it is called; all of them by default.
     progress : callable, optional
         Called with the number of arrays done and of all.
@@ -104,6 +108,8 @@ def identify(
     >>> finding.placement.words()
     'positions 0 to 127, a row each'
     """
+    name = older.pop("name", tensor)  # as it was called
+    refuse(identify, (source,), older)
     if isinstance(source, (str, os.PathLike)):
         with open_store(source) as store:
             return _identified(store, name, progress)
@@ -187,7 +193,7 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
 
 
 def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | None:
-    """What an encoding of another package makes of it where no rule that is known here does."""
+    """What an encoding of another package makes of it where no rule that posenc knows does."""
     if finding is not None and finding.verdict not in ("unknown", "unclear", "close"):
         return finding
     return judge_example(array, kind, EPS[array.dtype]) or finding

@@ -43,7 +43,7 @@ class Finding(Displayed):
     verdict : {"claimed", "close", "unknown", "by_name", "unclear", "unread"}
         `claimed`: posenc rebuilt every entry from `spec`, and the entries spell out at least 20
         bits more than the spec takes to state. `close`: `spec` is the nearest convention, and the
-        array differs from it. `unknown`: no rule that is known here rebuilds it; it may be learned.
+        array differs from it. `unknown`: no rule that posenc knows rebuilds it; it may be learned.
         `by_name`: the name and the shape say what it is, its numbers were not judged. `unclear`:
         too little to tell. `unread`: stored in a form that is not read.
     shape : tuple of int
@@ -197,8 +197,8 @@ class Identification(Displayed):
 
 def lines(result: Identification, *, most: int) -> Iterator[str]:
     """An identification for people: in full up to `most` findings, beyond that a line for each."""
-    plural = "" if result.arrays == 1 else "s"
-    yield f"{result.source}: {len(result)} of {result.arrays} array{plural} with positions"
+    plural, verb = "" if result.arrays == 1 else "s", "holds" if len(result) == 1 else "hold"
+    yield f"{result.source}: {len(result)} of {result.arrays} array{plural} {verb} positions"
     yield from (f"  {remark}" for remark in result.remarks)
     if len(result) <= most:
         yield from (line for finding in result for line in ("", *_block(finding)))
@@ -218,9 +218,9 @@ def headline(finding: Finding) -> str:
         "claimed": spec,
         "close": f"close to {spec}" + (f", {100 * off:.2g} % off" if off else ""),
         "by_name": f"{spec}, by its name and shape",
-        "unknown": f"{what}: no rule that is known here",
+        "unknown": f"{what}: no rule that posenc knows",
         "unread": f"{what}: not read: {'; '.join(finding.remarks)}",
-        "unclear": f"{what}: too little to tell",
+        "unclear": f"{what}: too few numbers to tell",
     }[finding.verdict]
 
 
@@ -234,7 +234,7 @@ def _block(finding: Finding) -> Iterator[str]:
 def _verdict(finding: Finding) -> list[str]:
     """The verdict, and what it rests on."""
     measured = collections.defaultdict(float, finding.measures)
-    bits = f"{measured['evidence']:,.0f} bits of evidence, {measured['description']:.0f}"
+    bits = f"{measured['evidence']:,.0f} bits of evidence; {measured['description']:,.0f} bits"
     spec = told(finding.spec)
     placement = [] if finding.placement is None else [finding.placement.words()]
     likeness = (
@@ -242,12 +242,12 @@ def _verdict(finding: Finding) -> list[str]:
         f"{measured['smoothness']:.2f}; effective rank: {measured['effective_rank']:.0f}"
     )
     return {
-        "claimed": [spec, *placement, _rebuilt(finding), f"{bits} to state it"],
+        "claimed": [spec, *placement, _rebuilt(finding), f"{bits} state the spec"],
         "by_name": [f"{headline(finding)}; its numbers were not judged"],
-        "close": [f"close to, but not, {spec}", *placement],
-        "unknown": ["no rule that is known here rebuilds it"]
+        "close": [f"close to, but not equal to, {spec}", *placement],
+        "unknown": ["no rule that posenc knows rebuilds it"]
         + [likeness] * ("effective_rank" in finding.measures),
-        "unclear": [f"too little to tell: no claim has {MARGIN:g} bits to spare"]
+        "unclear": [f"too few numbers to tell: no claim has {MARGIN:g} bits to spare"]
         + [f"perhaps {spec}"] * (finding.spec is not None),
         "unread": ["not read"],
     }[finding.verdict]
@@ -257,9 +257,9 @@ def _rebuilt(finding: Finding) -> str:
     residual, tolerance = (finding.measures.get(name, 0.0) for name in ("residual", "tolerance"))
     relative = "" if finding.kind in ("table", "bias") else ", relative"
     arithmetic = " in float32 arithmetic" if getattr(finding.spec, "phase", "") == "float32" else ""
-    rounding = f", where {tolerance:.2g} is rounding" if tolerance else ""
+    rounding = f"; rounding explains {tolerance:.2g}" if tolerance else ""
     largest = f": largest difference {residual:.2g}{relative}{rounding}"
-    return f"every entry rebuilt{arithmetic}{largest if residual else ', to the last bit'}"
+    return f"every entry is rebuilt{arithmetic}{largest if residual else ' to the last bit'}"
 
 
 def told(value: Any) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value, to_json
-from posenc.detect.fit import biases, departures, words
+from posenc.detect.fit import biases, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
 from posenc.detect.identify.identify import identify
 from posenc.detect.subject import CannotAsk, Reach, Subject, Survey
@@ -177,7 +177,7 @@ def of_table(subject: Subject) -> Inferred:
         return Inferred(
             None,
             probes=subject.calls,
-            notes=("its rows follow no sinusoidal convention that is known here.", *notes),
+            notes=("its rows follow no sinusoidal convention that posenc knows.", *notes),
         )
     spec: Any = finding.spec
     placement = finding.placement
@@ -251,7 +251,7 @@ def of_bias(subject: Subject) -> Inferred:
         note = (
             "it depends on more than the distance of query and key."
             if parted is None
-            else "it is no bias with linear slopes or logarithmic buckets of distance."
+            else "it is neither linear in the distance nor constant in logarithmic buckets of it."
         )
         return Inferred(
             None,
@@ -286,7 +286,7 @@ def of_bias(subject: Subject) -> Inferred:
         params,
         survey(subject, expected, end=end, allowed=allowed),
         notes,
-        departed.sentences(words.slope),
+        departed.sentences(slopes=True),
     )
 
 

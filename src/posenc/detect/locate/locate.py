@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
+from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, SpecError, bad_argument
 from posenc._core.spec.spec import Spec
 from posenc.detect.locate import from_rotated_pair, from_values, from_vector, vector_problem
@@ -28,6 +29,7 @@ CONVENTIONS = ("siblings", "stated")
 ONE = "Locate one vector at a time."
 
 
+@checked_call
 def locate(
     spec: Spec,
     x: Any,

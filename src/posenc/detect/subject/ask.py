@@ -116,7 +116,7 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
         return target
     refuse_if(
         isinstance(target, Spec),
-        "ask: a spec is no code: hand over posenc.testing.of_spec(spec)",
+        "ask: expected code, got a spec. Hand over posenc.testing.of_spec(spec).",
     )
     search = Search(CallCounter(), axes=axes, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
@@ -199,6 +199,7 @@ def _best(
 
     def others() -> Iterator[Found]:
         search.began, most = time.monotonic(), search.counter.calls + OTHERS
+        search.library = None if best is None else best.form.library
         few = itertools.takewhile(lambda _: search.counter.calls <= most, rest)
         yield from (choice for choice in few if best is not None and _alike(choice, best))
 
@@ -220,7 +221,7 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     name = codes[0].name if len(codes) == 1 else name_of(target)
     own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
     slots = ", ".join(slot.name for slot in codes[0].slots)
-    says = f"{search.counter.calls} calls of {name}({slots}) in every form known were no encoding"
+    says = f"in {search.counter.calls} calls of {name}({slots}) no answer was that of an encoding"
     if codes[0].has("cos", "sin", "tables") and codes[0].has("x") and not codes[0].tables:
         todo = "It applies tables: hand over a pair (what makes them, what applies them)."
     elif codes[0].tables:
@@ -228,8 +229,8 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
         todo = f"Hand over one function that makes tables and applies them, such as {both}."
     elif search.kind is None:
         todo = (
-            "Hand over a function of (x, positions) or (positions): of timesteps, one such as "
-            "lambda positions: f(positions / 1000); a bias needs kind='bias'."
+            "Hand over a function of (x, positions) or (positions); for timesteps, one such as "
+            "lambda positions: f(positions / 1000); for a bias, say kind='bias'."
         )
     else:
         takes = {"rotary": "(x, positions)", "bias": "(q_positions, k_positions)"}

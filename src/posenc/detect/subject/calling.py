@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.subject.code import CannotAsk, refuse_if
+from posenc.detect.subject.code import refuse_if
 from posenc.detect.subject.discovery import Found, biases
 from posenc.detect.subject.forms import CallCounter, Form, Inquiry
 from posenc.detect.subject.forms import built as made_by
@@ -26,10 +26,8 @@ def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.nda
         return [np.concatenate(parts) for parts in zip(*each, strict=True)]
     if form.way == "positions":
         return made_by(form, Inquiry(None, rows), counter)
-    if (end := int(rows.max()) + 1) > (
-        TABLED if form.way == "length" and not form.layout else COUNTED
-    ):
-        raise CannotAsk(f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
+    end, most = int(rows.max()) + 1, TABLED if form.way == "length" and not form.layout else COUNTED
+    refuse_if(end > most, f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
     return [
         part[:, rows[0]] for part in made_by(form, Inquiry(None, np.arange(end)[None]), counter)
     ]

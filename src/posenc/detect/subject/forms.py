@@ -21,7 +21,7 @@ from posenc.detect.subject.arrays import (
     pieces_of,
     unlaid,
 )
-from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape, Role, Slot
+from posenc.detect.subject.code import BASE, Callee, CannotAsk, OtherShape, Role, Slot, refuse_if
 
 # How rows of positions are handed over: rows, one row, a row with an axis in front, a column; all
 # tokens; an offset as an int, an array for all rows, or one number in an array.
@@ -311,8 +311,11 @@ def native(form: Form, x: Any, rows: np.ndarray) -> Any:
     inside = [role for _, role in form.roles if role in ("x", "key")]
     out: Any = parts[inside.index("x") if len(parts) > 1 else 0] if parts else None
     shape = tuple(laid(x, form.layout).shape)
-    if tuple(np.shape(out)) != shape:
-        raise OtherShape(f"x of shape {shape} became {tuple(np.shape(out))}")
+    refuse_if(
+        tuple(np.shape(out)) != shape,
+        f"x of shape {shape} became {tuple(np.shape(out))}",
+        OtherShape,
+    )
     return unlaid(out, form.layout, tuple(x.shape))
 
 

@@ -105,9 +105,9 @@ class Reach:
         if self.position is None:
             return "" if self.differs is None else f"differs at position {self.differs:,.12g}"
         asked = (
-            f"{self.positions:,} asked for"
-            + (f": every one to {self.dense:,}" if self.dense else "")
-            + (f", and one in each stretch of {self.stretch:,} beyond" if self.stretch else "")
+            f"{_to(self.positions, 'position')} asked"
+            + (f": each to {self.dense:,}" if self.dense else "")
+            + (f", then one in every {self.stretch:,}" if self.stretch else "")
         )
         agrees = f"agrees with {self.against} to" if self.against else "agrees to"
         to = f"{agrees} position {self.position:,.12g} ({asked})"
@@ -119,7 +119,7 @@ class Reach:
         count = len(self.lengths)
         of = f"{count} of {self.planned}, time" if self.late else f"{count}"
         span = f"{min(self.lengths):,} to {max(self.lengths):,}"
-        return f"lengths: {of} ({span}: edges, and {self.drawn} drawn)"
+        return f"{of} lengths from {span}: edges, and {self.drawn} drawn at random"
 
     def _calls(self) -> str:
         parts = [
@@ -127,11 +127,12 @@ class Reach:
             f"|x| to {self.largest:,.0f}" if self.largest else "",
             f"{self.calls} calls" if self.calls else "",
         ]  # fmt: skip
-        return "; ".join(filter(None, parts))
+        text = "; ".join(filter(None, parts))
+        return text and f"asked with {text}"
 
 
 def _to(count: int, word: str) -> str:
-    return f"{count} {word}{'s' if count > 1 else ''}" if count else ""
+    return f"{count:,} {word}{'s' if count > 1 else ''}" if count else ""
 
 
 def listed(places: Sequence[int]) -> str:

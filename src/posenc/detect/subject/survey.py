@@ -162,20 +162,36 @@ class Bench:
         most = min(end, ENDS[0]) if self.subject.kind == "bias" else end
         ends = [(last, last - 2) for last in (most, *(n for n in ENDS if n < most))]
         # Code without positions answers for sequences from 0 on; by chance for as many as channels.
+        # Rows made from 0 on that are too few are those of a table that ends.
+        ending = self.subject.kind == "table" and self.subject._found.form.way == "length"
+        too_many = most + 1
         for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
-            try:
-                line = np.arange(first, last)[None]
-                self._answer(self._on_axes(plan.Call("", line, keys=line)))
-            except Exception as error:  # noqa: BLE001 - whatever other people's code raises
-                why = why or f"positions to {last - 1:,} ({said(error)})"
-                if isinstance(error, OtherShape):
-                    break  # of more tokens it may be a square, which memory cannot hold
-                continue
-            if why:
-                self.refused["end"] = f"{why}; asked to {last - 1:,}"
-            return last
+            if (error := self._failure(first, last)) is None:
+                end = self._last_answered(first - last, last, too_many) if why else last
+                self.refused |= {"end": f"{why}; asked to {end - 1:,}"} if why else {}
+                return end
+            why, too_many = why or f"positions to {last - 1:,} ({said(error)})", last
+            if isinstance(error, OtherShape) and not ending:
+                break  # of more tokens it may be a square, which memory cannot hold
         self.refused["end"] = why
         return ENDS[-1]
+
+    def _failure(self, first: int, last: int) -> Exception | None:
+        """What a call of positions raises; None where it is answered."""
+        try:
+            line = np.arange(first, last)[None]
+            self._answer(self._on_axes(plan.Call("", line, keys=line)))
+        except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+            return error
+        return None
+
+    def _last_answered(self, step: int, fewest: int, too_many: int) -> int:
+        """One more than the last position that is answered, between an answer and a refusal."""
+        while too_many - fewest > 1 and self.subject.kind != "bias":
+            middle = (fewest + too_many) // 2
+            refused = self._failure(max(middle + step, 0), middle)
+            fewest, too_many = (fewest, middle) if refused else (middle, too_many)
+        return fewest
 
     # --- one call ---------------------------------------------------------------------------------
 

@@ -74,20 +74,20 @@ def clusters_of(turned: TensorTurns) -> list[Cluster]:
     room = 16 * tolerances.ROUNDING.get(turned.dtype, 2.0**-24) + 1e-6
     clusters: list[Cluster] = []
     for group in turned.groups:
-        own: list[Cluster] = []
-        for number, head in enumerate(group.heads):
-            values, passing = group.values[number], group.passing[number]
-            near = next((c for c in own if _alike(c.values, values, room)), None)
-            if near is None:
-                own.append(Cluster((head,), group, values, passing))
-            else:
-                near.heads = (*near.heads, head)
-        clusters += own
+        near = next((c for c in clusters if _alike(c.group, group, room)), None)
+        if near is None:
+            clusters.append(Cluster(group.heads, group, group.values, group.passing))
+        else:
+            near.heads = (*near.heads, *group.heads)
     return sorted(clusters, key=lambda c: -len(c.heads))
 
 
-def _alike(one: np.ndarray, other: np.ndarray, room: float) -> bool:
-    return bool(np.abs(turns.unit_of(one) - turns.unit_of(other)).max(initial=0.0) <= room)
+def _alike(one: HeadTurns, other: HeadTurns, room: float) -> bool:
+    """Whether heads turn the same pairs by the same angles."""
+    if (one.pairs, one.outputs, one.why) != (other.pairs, other.outputs, other.why):
+        return False
+    off = turns.unit_of(one.values) - turns.unit_of(other.values)
+    return bool(np.abs(off).max(initial=0.0) <= room)
 
 
 def compare(turned: TensorTurns, question: Question) -> tuple[Cluster, list[Fault]]:

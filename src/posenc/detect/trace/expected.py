@@ -39,8 +39,11 @@ class Expected(NamedTuple):
 class Expectations:
     """What the layers of a model are expected to do, part by part."""
 
-    def __init__(self, name: str, parts: Mapping[str, Any], notes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, name: str, parts: Mapping[str, Any], notes: Sequence[str] = (), *, read: bool = False
+    ) -> None:
         self.name, self.parts, self.notes = name, parts, tuple(notes)
+        self.read = read  # of a config, which need not state what its class does to scores
 
     def of(self, part: str, number: int) -> Expected:
         """The expectation of a layer of a part."""
@@ -123,17 +126,14 @@ def _of_traced(layer: Any) -> Expected:
 
 
 def _of_reading(reading: Reading, name: str) -> Expectations:
-    prefixes = dict.fromkeys(
-        entry.layer.partition(".")[0] if "." in entry.layer else "" for entry in reading
-    )
-    parts = {p: [e for e in reading if _part(e) == p and not e.attention] for p in prefixes}
-    made = {p: Reading(tuple(own)) for p, own in parts.items()}
+    several = any("." in entry.layer for entry in reading)
+    parts: dict[str, list[Layer]] = {}
+    for entry in reading:
+        part = entry.layer.partition(".")[0] if several else ""
+        parts.setdefault(part, []).extend(() if entry.attention else (entry,))
+    made = {part: Reading(tuple(own)) for part, own in parts.items()}
     notes = [f"part of its config: {text}" for text in reading.errors]
-    return Expectations(name, made or {"": Expected(known=False)}, notes)
-
-
-def _part(entry: Layer) -> str:
-    return entry.layer.partition(".")[0] if "." in entry.layer else ""
+    return Expectations(name, made or {"": Expected(known=False)}, notes, read=True)
 
 
 def _of_entries(reading: Reading, number: int) -> Expected:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -71,6 +72,12 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
     spec = result_q.spec if rotary is None and not expected.known and not seen.cross else rotary
     if spec is not None and rotary is None:  # keys are held against the queries
         question = question._replace(spec=spec, known=True)
+    if seen.past and result_q.shift == -seen.past and not places.stated:
+        # Keys that are none of the tokens stand behind them, such as those of summaries.
+        beyond = seen.past
+        again = told(dataclasses.replace(seen, past=0), expected, places)
+        again.remarks.append(f"layer {seen.index}: {beyond} keys are none of the tokens")
+        return again
     key_question = _of_keys(seen, question, places)
     key, faults_k, result_k = _tensor(seen.key, key_question)
     if result_q.shift or result_k.shift:
@@ -93,7 +100,9 @@ def told(seen: Seen, expected: Expected, places: Places) -> Told:
         elif traced.why.startswith("not compared"):
             unseen.append(f"layer {seen.index}, {name}: {traced.why}")
         elif turned is not None:
-            findings += [_finding(seen.index, name, f) for f in _of_numbers(turned, name)]  # type: ignore[arg-type]
+            kept = rotary is not None or expected.known is False
+            findings += [_finding(seen.index, name, f) for f in _of_numbers(turned, name) if kept]  # type: ignore[arg-type]
+    unseen += [f"layer {seen.index}, key: {text}" for text in _unread(seen)]
     layer = TracedLayer(
         seen.index, seen.path, seen.call, query=query, key=key, value=value, output=output,
         heads=seen.heads,
@@ -127,11 +136,26 @@ def _of_keys(seen: Seen, question: Question, places: Places) -> Question:
     read = turned.read
     if len(read) != len(question.places):
         read = np.broadcast_to(read[:1], (len(question.places), read.shape[1]))
+    counted = np.ones(read.shape, bool)
+    if not seen.past and seen.tokens[1] > seen.tokens[0]:
+        counted[:, seen.tokens[0] :] = False
+        read = read & counted
     keys = of_keys(question.places, read)
-    counted = np.ones(keys.shape[:2], bool)
     if places.padding is not None and places.padding.shape == counted.shape:
         counted = ~places.padding
     return question._replace(places=keys, counted=counted)
+
+
+def _unread(seen: Seen) -> Iterator[str]:
+    """Keys that some query sees, and that come from no product of this run."""
+    if seen.key is None or seen.scores is None or not seen.key.read.any():
+        return
+    visible = seen.scores.visible.any(axis=(1, 2))
+    if visible.shape[-1] != seen.key.read.shape[-1]:
+        return
+    count = int((visible & ~seen.key.read).any(axis=0).sum())
+    if count:
+        yield f"{count} keys, because they were in a cache before the run"
 
 
 def _tensor(
@@ -144,7 +168,7 @@ def _tensor(
         why = "not compared: its tokens are not those of the inputs"
         return TracedTensor(why=why, dtype=turned.dtype), [], Result(why=why)
     main, faults = compare(turned, question)
-    if turned.pooled.any():
+    if turned.pooled:
         faults = []  # its tokens cannot be told apart
     result = main.result
     every = {head for group in turned.groups for head in group.heads}
@@ -176,7 +200,7 @@ def _shifted(query: Result, key: Result, places: Places) -> str:
 
 def _of_numbers(turned: TensorTurns, name: str) -> Iterator[Fault]:
     """Faults that no graph shows: numbers that are other than the map makes of its inputs."""
-    if turned.pooled.any():
+    if turned.pooled:
         yield Fault("tokens", "each token by itself", f"each {name} mixes several tokens")
     elif turned.behind.endswith(ROUNDINGS):
         yield Fault("dtype", turned.dtype, "rounded after the turn")
@@ -216,12 +240,16 @@ def _of_scores(
         return
     total = scores.scale
     for turned, traced in ((seen.query, query), (seen.key, key)):
-        total *= 1.0 if turned is None or turned.normed else traced.factor
+        total *= 1.0 if turned is None or turned.sized else traced.factor
     spec: Any = expected.rotary
     usual = seen.width**-0.5 if expected.scale is None else expected.scale
     if spec is not None and spec.plain and not spec.needs_length:
         usual *= spec.attention_factor**2 * spec.logit_factor
     known = expected.scale is not None or spec is not None or expected.bias is not None
+    # With a norm of queries or keys any scale may be meant that nothing states.
+    known &= expected.scale is not None or not any(
+        t is not None and t.normed for t in (seen.query, seen.key)
+    )
     off = abs(total / usual - 1) if usual and total else 0.0
     if known and not seen.cross and not expected.tempered and off > CLOSE * _coarse(seen.dtype):
         yield Finding(

@@ -17,26 +17,40 @@ from torch import Tensor
 from posenc.detect.trace.recorder import Cut
 
 RANK = ("projection", "scale", "norm", "product", "attention", "function", "embedding", "softmax")
+PROBED, PROBED_HALVES = 1e-5, 2.0**-5  # of the largest: what such vectors may be off by
+MOST_ENTRIES = 6  # for each channel; a turn of pairs has two
 HALVES_DRAWS = 3
 PROBES = 2  # random vectors that tell whether two heads that share their numbers are turned alike
 
 
 @dataclass(eq=False)
 class LinearMap:
-    """The matrices of rows: `outputs[r] = inputs[r] @ matrices[r] + what does not depend on it`."""
+    """Maps of rows, by their numbers that are not 0.
 
-    rows: np.ndarray  # (rows, channels): where they are in the tensor, flat
-    inputs: np.ndarray  # (rows, inputs): where what they read is, in all leaves in a line; -1: none
-    matrices: np.ndarray  # (rows, inputs, channels)
+    `outputs[r, c] = sum of inputs[r, i] * values[e, r]` over entries e = (i, c), and what does not
+    depend on the inputs.
+    """
+
+    rows: np.ndarray  # (heads, tokens of all sequences, channels): where they are in the tensor
+    inputs: np.ndarray  # (heads, tokens, inputs): what they read, in all leaves in a line; -1: none
+    entries: np.ndarray  # (entries, 2): input and channel
+    values: np.ndarray  # (entries, heads, tokens)
     leaves: list[Cut]
     mixes: bool  # whether any channel reaches another one
-    pooled: np.ndarray  # (rows,): whether it reads numbers of other tokens
+    pooled: bool = False  # whether numbers of several tokens are read by one
     dropped: bool = False  # whether leaves that add up were left out
+    dense: bool = False  # whether it has too many entries to be a turn of pairs
 
     @property
     def read(self) -> np.ndarray:
-        """Which rows read anything."""
-        return np.asarray((self.inputs >= 0).any(axis=1))
+        """Which rows read anything, (heads, tokens)."""
+        return np.asarray((self.inputs >= 0).any(axis=-1))
+
+    def matrices(self, head: int) -> np.ndarray:
+        """Those of a head, (tokens, inputs, channels)."""
+        made = np.zeros((self.rows.shape[1], self.inputs.shape[-1], self.rows.shape[-1]))
+        made[:, self.entries[:, 0], self.entries[:, 1]] = self.values[:, head].T
+        return made
 
 
 class Seeds:
@@ -70,18 +84,16 @@ class Seeds:
         return np.concatenate([part.double().cpu().numpy() for part in every])
 
 
-def linear_map(
-    tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray, *, look: bool = False
-) -> LinearMap | None:
+def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearMap | None:
     """The matrices of rows (heads, tokens of all sequences, channels), flat places in a tensor.
 
-    With `look`, matrices are worked out only where channels mix. None where no leaf is reached.
+    None where no leaf is reached.
     """
     cuts = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
     if not cuts or tensor.grad_fn is None:
         return None
     ask = Seeds(tensor, cuts)
-    heads, count, width = rows.shape
+    count, width = rows.shape[1:]
     reach = _heads(ask, rows)
     classes = _classes(reach)
     token, several = _owners(ask, rows)
@@ -90,20 +102,18 @@ def linear_map(
     if inputs is None:
         return None
     mixes, diagonal = _mixing(ask, rows, inputs, classes)
-    flat_inputs = inputs.reshape(heads * count, -1)
-    dropped = bool((token >= 0).sum() > len(np.unique(inputs[inputs >= 0])))
-    pooled = np.asarray(np.where(flat_inputs >= 0, several[flat_inputs], False).any(axis=1))
-    flat = rows.reshape(heads * count, width)
-    if not mixes and inputs.shape[-1] == width:
-        matrices = np.zeros((heads * count, width, width))
-        matrices[:, np.arange(width), np.arange(width)] = diagonal.reshape(-1, width)
-        return LinearMap(flat, flat_inputs, matrices, list(cuts), False, pooled, dropped)
-    if look and not mixes:
-        return None
-    matrices = _matrices(ask, rows, inputs, classes)
-    made = matrices.reshape(heads * count, *matrices.shape[2:])
-    made_ = LinearMap(flat, flat_inputs, made, list(cuts), mixes, pooled, dropped)
-    return _ordered(made_, starts)
+    taken = inputs[inputs >= 0]
+    dropped = bool((token >= 0).sum() > len(np.unique(taken)))
+    pooled = bool(several[taken].any())
+    made = LinearMap(
+        rows, inputs, np.empty((0, 2), int), np.empty(0), list(cuts), mixes, pooled, dropped
+    )
+    if not mixes:
+        made.entries = np.repeat(np.arange(width)[:, None], 2, axis=1)
+        made.values = np.moveaxis(diagonal, -1, 0)
+        return made
+    _fill(made, ask, classes)
+    return _ordered(made, starts)
 
 
 def _heads(ask: Seeds, rows: np.ndarray) -> np.ndarray:
@@ -194,54 +204,64 @@ def _mixing(
     return False, diagonal
 
 
-def _matrices(
-    ask: Seeds, rows: np.ndarray, inputs: np.ndarray, classes: list[list[int]]
-) -> np.ndarray:
-    """All of them, (heads, tokens, inputs, channels), one channel of a class of heads at once."""
-    heads, count, width = rows.shape
-    matrices = np.zeros((heads, count, inputs.shape[-1], width))
+def _fill(made: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
+    """All entries, one channel of a class of heads at once."""
+    heads, count, width = made.rows.shape
+    entries: dict[tuple[int, int], np.ndarray] = {}
     done: dict[int, int] = {}
+    room = PROBED if ask.tensor.dtype.itemsize > 2 else PROBED_HALVES
     for members in classes:
-        twins = _twins(ask, rows, inputs, matrices, members, done)
-        if twins is not None:
-            matrices[members] = matrices[twins]
+        where = made.inputs[members]
+        twins = [done.get(int(made.inputs[head].max()), -1) for head in members]
+        if _are_twins(made, ask, entries, members, twins, room):
+            for values in entries.values():
+                values[members] = values[twins]
             continue
-        where = inputs[members]
         for channel in range(width):
-            gradient = ask(rows[members][..., channel])
-            matrices[members, :, :, channel] = np.where(where >= 0, gradient[where], 0.0)
-        done |= {int(inputs[head].max()): head for head in members}
-    return matrices
+            gradient = ask(made.rows[members][..., channel])
+            taken = np.where(where >= 0, gradient[where], 0.0)
+            for number in np.flatnonzero((taken != 0).any(axis=(0, 1))).tolist():
+                values = entries.setdefault((number, channel), np.zeros((heads, count)))
+                values[members] = taken[..., number]
+            if len(entries) > MOST_ENTRIES * width:
+                made.dense = True
+                return
+        done |= {int(made.inputs[head].max()): head for head in members}
+    made.entries = np.array(list(entries), int).reshape(-1, 2)
+    made.values = np.array(list(entries.values())).reshape(-1, heads, count)
 
 
-def _twins(
-    ask: Seeds, rows: np.ndarray, inputs: np.ndarray, matrices: np.ndarray,
-    members: list[int], done: dict[int, int],
-) -> list[int] | None:  # fmt: skip
-    """Heads with the same numbers whose matrices are known, if these are the same."""
-    twins = [done.get(int(inputs[head].max()), -1) for head in members]
-    if -1 in twins or any((inputs[a] != inputs[b]).any() for a, b in zip(members, twins)):  # noqa: B905
-        return None
+def _are_twins(
+    made: LinearMap, ask: Seeds, entries: dict[tuple[int, int], np.ndarray],
+    members: list[int], twins: list[int], room: float,
+) -> bool:  # fmt: skip
+    """Whether heads read the numbers of heads that are known, and are turned alike."""
+    if -1 in twins or (made.inputs[members] != made.inputs[twins]).any():
+        return False
     rng = np.random.default_rng(2)
     for _ in range(PROBES):
-        signs = rng.choice([-1.0, 1.0], rows.shape[-1])
-        gradient = ask(rows[members], np.broadcast_to(signs, rows[members].shape))
-        seen = np.where(inputs[members] >= 0, gradient[inputs[members]], 0.0)
-        made = matrices[twins] @ signs
-        if np.abs(seen - made).max() > 2e-2 * max(np.abs(made).max(), 1e-30):
-            return None
-    return twins
+        signs = rng.choice([-1.0, 1.0], made.rows.shape[-1])
+        gradient = ask(made.rows[members], np.broadcast_to(signs, made.rows[members].shape))
+        seen = np.where(made.inputs[members] >= 0, gradient[made.inputs[members]], 0.0)
+        for (number, channel), values in entries.items():
+            seen[..., number] -= values[twins] * signs[channel]
+        if np.abs(seen).max() > room * max(np.abs(gradient).max(), 1e-30):
+            return False
+    return True
 
 
 def _ordered(made: LinearMap, starts: np.ndarray) -> LinearMap:
     """Inputs of several leaves in the order of the channels that they reach."""
-    leaf = np.searchsorted(starts, made.inputs, side="right") - 1
-    first = leaf[int(np.argmax((made.inputs >= 0).sum(axis=1)))]
-    if len(set(first.tolist())) < 2:
+    flat = made.inputs.reshape(-1, made.inputs.shape[-1])
+    leaf = np.searchsorted(starts, flat[int(np.argmax((flat >= 0).sum(axis=1)))], side="right")
+    if len({*leaf.tolist()}) < 2 or not len(made.entries):
         return made
-    weight = np.abs(made.matrices).max(axis=0)
-    middle = (weight * np.arange(weight.shape[1])).sum(1) / np.maximum(weight.sum(1), 1e-30)
-    blocks = sorted(set(first.tolist()), key=lambda n: float(middle[first == n].mean()))
-    order = np.concatenate([np.flatnonzero(first == n) for n in blocks])
-    made.inputs, made.matrices = made.inputs[:, order], made.matrices[:, order]
+    middle = {
+        number: float(made.entries[leaf[made.entries[:, 0]] == number, 1].mean())
+        for number in {*leaf[made.entries[:, 0]].tolist()}
+    }
+    blocks = sorted({*leaf.tolist()}, key=lambda number: middle.get(number, 0.0))
+    order = np.concatenate([np.flatnonzero(leaf == number) for number in blocks])
+    made.inputs = made.inputs[..., order]
+    made.entries[:, 0] = np.argsort(order)[made.entries[:, 0]]
     return made

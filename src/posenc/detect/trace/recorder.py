@@ -94,6 +94,7 @@ class Recorder(TorchFunctionMode):
         self.unseen: list[str] = []
         self.place: Any = lambda: ("", None, 0)
         self.call = 0
+        self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
         self._weights = {p.untyped_storage().data_ptr() for p in parameters if _stored(p)}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -230,7 +231,8 @@ class Recorder(TorchFunctionMode):
                 if product is None or any(a.product is product for a in self.attentions):
                     continue
                 equation = vars(product)["arguments"][0]
-                query, key, order = arranged(product.name, equation, *product.sources[:2])
+                met = arranged(product.name, equation, *product.sources[:2])
+                query, key = met.one, met.other
                 value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
                 if value.shape[-2] != key.shape[-2] or value.ndim < 2:
                     continue  # scores that are summed over something else than keys
@@ -239,7 +241,7 @@ class Recorder(TorchFunctionMode):
                     Attention(
                         query.clone(), key.clone(), value.clone(), output, path, number, self.call,
                         scores=scores, product=product, softmax=softmax, stack=stack,
-                        order=order,
+                        order=met.order,
                     )
                 )  # fmt: skip
                 return
@@ -283,7 +285,8 @@ def _active(tensor: Tensor) -> bool:
 
 
 def _stored(tensor: Tensor) -> bool:
-    return not tensor.is_meta and tensor.layout == torch.strided
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor(tensor)
+    return not wrapped and not tensor.is_meta and tensor.layout == torch.strided
 
 
 def _asks_only(func: Any, name: str) -> bool:

@@ -228,7 +228,9 @@ class Trace(Displayed):
     def __bool__(self) -> bool:
         if self.verdict == "not compared":
             reasons = "; ".join(self.unseen[:4]) or "nothing was expected"
-            raise bad_data("trace", "layers that were compared", f"none ({reasons})")
+            raise bad_data(
+                "trace", "layers that were all compared", f"some that were not: {reasons}"
+            )
         return bool(self.findings)
 
     def to_dict(self) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from torch.nn.modules.module import (
 
 from posenc._core.errors import ArgumentError, DataError, bad_data, mismatch
 from posenc._core.guard import foreign
+from posenc.detect.trace.common import parted
 from posenc.detect.trace.expected import Expectations, Expected, expectations
 from posenc.detect.trace.findings import Seen, told
 from posenc.detect.trace.maps import linear_map
@@ -101,9 +102,9 @@ def trace(
         except Exception as error:
             reason = f"{type(error).__name__}: {str(error)[:200]}"
             raise bad_data("trace", "a model that runs with these inputs", reason) from error
-        finally:
-            without_graphs(dict(inputs) if isinstance(inputs, Mapping) else [inputs])
-    return _read(recorder, against, inputs, positions, wanted)
+    if not recorder.calls:
+        recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
+    return _read(recorder, against, positions, wanted)
 
 
 class Tracing:
@@ -168,7 +169,7 @@ def tracing(
     with _recording(model) as recorder:
         yield made
     wanted = None if layers is None else {*layers}
-    made.result = _read(recorder, against, None, positions, wanted)
+    made.result = _read(recorder, against, positions, wanted)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -190,8 +191,13 @@ def _recording(model: Any) -> Iterator[Recorder]:
 
     def before(module: nn.Module, _: Any) -> None:
         stack.append(module)
-        if module is root:
-            recorder.call += 1
+
+    def called(_: nn.Module, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        recorder.call += 1
+        recorder.calls.append({**keywords, "": args})
+
+    def answered(_: nn.Module, __: Any, answer: Any) -> None:
+        recorder.calls[-1][" "] = answer
 
     def after(module: nn.Module, _: Any, __: Any) -> None:
         while stack and stack.pop() is not module:
@@ -201,12 +207,17 @@ def _recording(model: Any) -> Iterator[Recorder]:
     recorder.call = -1 if is_module else 0
     hooks = [register_module_forward_pre_hook(before),
              register_module_forward_hook(after, always_call=True)]  # fmt: skip
+    if is_module:
+        hooks.append(root.register_forward_pre_hook(called, prepend=True, with_kwargs=True))
+        hooks.append(root.register_forward_hook(answered))
     try:
         with kept(root), recorder, _eagerly():
             yield recorder
     finally:
         for hook in hooks:
             hook.remove()
+        for taken in recorder.calls:  # a cache that was handed over keeps no graph
+            without_graphs(taken)
 
 
 @contextlib.contextmanager
@@ -236,38 +247,42 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 # --- what was recorded ----------------------------------------------------------------------------
 
 
-def _read(
-    recorder: Recorder, against: Expectations, inputs: Any, positions: Any, wanted: Any
-) -> Trace:
+def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any) -> Trace:
     attentions = recorder.attentions
     if not attentions:
         reasons = "; ".join(dict.fromkeys(recorder.unseen)) or "no product of queries and keys ran"
         todo = "Attention is seen in scaled_dot_product_attention and in softmax."
         raise bad_data("trace", "a model with attention", reasons, todo)
-    sequences = _sequences(inputs, attentions)
-    places = places_of(inputs, positions, sequences)
+    calls = recorder.calls or [{}]
+    sequences = _sequences(calls[0], attentions)
+    every = [places_of(taken, positions, sequences) for taken in calls]
+    places = every[0]
     _find_outputs(recorder)
     parts = _parts(attentions, against, recorder, sequences, places)
+    stacks: dict[int, Any] = {}
     layers, findings, unseen, remarks = [], [], [*recorder.unseen, *against.notes], []
     for index, attention in enumerate(attentions):
         if wanted is not None and index not in wanted:
             continue
         seen = _seen(recorder, attention, index, sequences)
         expected = parts(attention)
-        made = told(seen, expected, places)
+        made = told(seen, expected, every[min(seen.call, len(every) - 1)])
         layers.append(made.layer)
+        stacks[index] = attention.stack, attention.call
         findings += made.findings
         unseen += made.unseen
         remarks += made.remarks
+    kept, common = parted(findings, stacks, against, places)
+    remarks += common
     return Trace(
-        tuple(layers), tuple(findings), expected=against.name, unseen=tuple(unseen),
+        tuple(layers), tuple(kept), expected=against.name, unseen=tuple(unseen),
         remarks=tuple(remarks),
     )  # fmt: skip
 
 
-def _sequences(inputs: Any, attentions: list[Attention]) -> int:
+def _sequences(inputs: dict[str, Any], attentions: list[Attention]) -> int:
     """How many sequences run at once."""
-    values = inputs.values() if isinstance(inputs, Mapping) else [inputs]
+    values = [*inputs.get("", ()), *inputs.values()]
     sizes = [v.shape[0] for v in values if isinstance(v, Tensor) and v.ndim > 1]
     first = attentions[0].query
     return sizes[0] if sizes and first.ndim < 4 else int(first.shape[0]) if first.ndim > 3 else 1
@@ -282,11 +297,16 @@ def _seen(recorder: Recorder, attention: Attention, index: int, sequences: int) 
     return Seen(
         index, attention.path, max(attention.call, 0),
         turned(recorder, query, own), turned(recorder, key, own),
-        None if value is None else mixes(recorder, value, own),
+        None if value is None or _shared(key, value) else mixes(recorder, value, own),
         _output(attention, own), scores, int(query.shape[-1]), (q, k), own, cross,
         0 if cross else max(k - q, 0), dtype=str(query.dtype).removeprefix("torch."),
         heads=by_heads(query, own).shape[0],
     )  # fmt: skip
+
+
+def _shared(key: Tensor, value: Tensor) -> bool:
+    """Whether the values are the keys."""
+    return key.shape == value.shape and torch.equal(key, value)
 
 
 def _crosses(recorder: Recorder, query: Tensor, key: Tensor) -> bool:
@@ -329,8 +349,8 @@ def _output(attention: Attention, sequences: int) -> Any:
     if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
         return None
     rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    made = linear_map(after, [output], rows, look=True)
-    return None if made is None or not made.mixes else of_map(made, count, tokens, after)
+    made = linear_map(after, [output], rows)
+    return None if made is None or not made.mixes else of_map(made, tokens, after)
 
 
 # --- which expectation is whose -------------------------------------------------------------------

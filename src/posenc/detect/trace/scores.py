@@ -108,7 +108,8 @@ def _of_arguments(attention: Attention, form: _Form) -> Scores:
 
 def _steps(recorder: Recorder, scores: Tensor, product: Cut) -> list[_Step]:
     """Scores, and what functions such as tanh took before them, down to the product."""
-    steps, tensor = [], scores
+    steps: list[_Step] = []
+    tensor = scores
     while True:
         cuts = recorder.reached(tensor)
         function = next((c for c in cuts if c.kind == "function" and c.sources), None)

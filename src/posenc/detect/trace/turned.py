@@ -25,8 +25,8 @@ class HeadTurns:
     heads: tuple[int, ...]
     pairs: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[int, int], ...]
-    values: np.ndarray  # (heads, sequences, tokens, pairs), complex: how each pair is turned
-    passing: np.ndarray  # (heads, sequences, tokens): what the median channel is multiplied by
+    values: np.ndarray  # (sequences, tokens, pairs), complex: how each pair is turned
+    passing: np.ndarray  # (sequences, tokens): what the median channel is multiplied by
     why: str = ""  # what it is, where it is no rotation of pairs
 
 
@@ -39,9 +39,10 @@ class TensorTurns:
     read: np.ndarray  # (sequences, tokens): which come from a product with a weight
     dtype: str
     starts: np.ndarray  # (heads,): the first number that each head reads, of its first token
-    pooled: np.ndarray  # (sequences, tokens)
+    pooled: bool  # whether tokens are mixed
     behind: str = ""  # what the turn was found behind
-    normed: bool = False  # whether it is divided by a statistic of its own
+    sized: bool = False  # whether it is divided by a statistic of its own
+    normed: bool = False  # whether a norm is before or after the turn
     residual: float = 0.0  # by how much the numbers are not what the map makes of its inputs
 
     @property
@@ -64,58 +65,57 @@ def by_heads(tensor: Tensor, sequences: int) -> np.ndarray:
 def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn between a tensor and what is behind it; None where nothing is."""
     rows = by_heads(tensor, sequences)
-    heads, tokens = len(rows), int(tensor.shape[-2])
     first = linear_map(tensor, recorder.reached(tensor), rows)
     if first is None:
         return None
     made, behind = first, ""
-    step: tuple[LinearMap, str] | None = (first, "")
     for _ in range(STEPS):
-        step = _behind(recorder, made, heads) if not made.mixes else None
+        step = None if made.mixes else _behind(recorder, made)
         if step is None:
             break
         made, behind = step
     if not made.mixes:
         made, behind = first, ""
-    return of_map(made, heads, tokens, tensor, behind, _residual(tensor, first))
+    return of_map(made, int(tensor.shape[-2]), tensor, behind, _residual(tensor, first))
 
 
 def of_map(
-    made: LinearMap, heads: int, tokens: int, tensor: Tensor, behind: str = "", residual: float = 0
+    made: LinearMap, tokens: int, tensor: Tensor, behind: str = "", residual: float = 0.0
 ) -> TensorTurns:
     """The turns of a linear map."""
     return TensorTurns(
-        made.rows.shape[1],
-        _groups(made, heads, tokens),
-        np.asarray(made.read.reshape(heads, -1, tokens).any(axis=0)),
+        made.rows.shape[-1],
+        _groups(made, tokens),
+        np.asarray(made.read.any(axis=0).reshape(-1, tokens)),
         _dtype(tensor, *(cut.leaf for cut in made.leaves)),
-        _starts(made, heads),
-        np.asarray(made.pooled.reshape(heads, -1, tokens).any(axis=0)),
+        _starts(made),
+        made.pooled,
         behind,
         bool(behind)
         or any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in made.leaves),
+        any(cut.kind in ("norm", "scale") for cut in made.leaves),
         residual,
     )
 
 
-def _behind(recorder: Recorder, made: LinearMap, heads: int) -> tuple[LinearMap, str] | None:
+def _behind(recorder: Recorder, made: LinearMap) -> tuple[LinearMap, str] | None:
     """What is behind a norm or a function that took each token by itself."""
     cut = made.leaves[0]
     kinds = {cut.kind for cut in made.leaves}
     if not kinds <= {*BEHIND} or not cut.sources or (made.inputs < 0).any():
         return None
-    if made.inputs.max() >= cut.leaf.numel() or cut.sources[0].shape != cut.leaf.shape:
-        return None
     source = cut.sources[0]
-    rows = made.inputs.reshape(heads, -1, made.inputs.shape[-1])
-    found = linear_map(source, recorder.reached(source), rows)
-    return None if found is None else (found, f"behind {cut.name}")
+    if made.inputs.max() >= cut.leaf.numel() or source.shape != cut.leaf.shape:
+        return None
+    beyond = linear_map(source, recorder.reached(source), made.inputs)
+    return None if beyond is None else (beyond, f"behind {cut.name}")
 
 
-def _starts(made: LinearMap, heads: int) -> np.ndarray:
-    """The first number that each head reads."""
-    own = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max).reshape(heads, -1)
-    return np.asarray(own.min(axis=1))
+def _starts(made: LinearMap) -> np.ndarray:
+    """The first number that each head reads; all 0 where tokens are not in one order of heads."""
+    first = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max).min(axis=2)
+    order = np.argsort(first, axis=0, kind="stable")
+    return first[:, 0] if (order == order[:, :1]).all() else np.zeros(len(first), int)
 
 
 def _dtype(*tensors: Tensor) -> str:
@@ -126,39 +126,42 @@ def _dtype(*tensors: Tensor) -> str:
 
 def _residual(tensor: Tensor, made: LinearMap) -> float:
     """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
-    if made.dropped:
+    if made.dropped or made.dense:
         return 0.0
     values = np.concatenate([c.leaf.detach().double().cpu().numpy().ravel() for c in made.leaves])
-    inputs = np.where(made.inputs >= 0, values[made.inputs], 0.0)
     outputs = tensor.detach().double().cpu().numpy().ravel()[made.rows]
-    off = outputs - np.einsum("ri,ric->rc", inputs, made.matrices)
-    off = off[made.read]
     size = np.abs(outputs).max(initial=0.0)
-    return float(np.abs(off).max(initial=0.0) / size) if size else 0.0
+    for (number, channel), factors in zip(made.entries.tolist(), made.values, strict=True):
+        taken = made.inputs[..., number]
+        outputs[..., channel] -= np.where(taken >= 0, values[taken], 0.0) * factors
+    return float(np.abs(outputs[made.read]).max(initial=0.0) / size) if size else 0.0
 
 
-def _groups(made: LinearMap, heads: int, tokens: int) -> list[HeadTurns]:
-    """Heads by the pairs that they turn."""
-    inputs, width = made.matrices.shape[1:]
-    matrices = made.matrices.reshape(heads, -1, tokens, inputs, width)
+def _groups(made: LinearMap, tokens: int) -> list[HeadTurns]:
+    """Heads that go through the same, those of most heads first."""
+    heads, _, width = made.rows.shape
     read = made.read.reshape(heads, -1, tokens)
-    if inputs != width:
-        why = f"each token reads {inputs} numbers for {width} channels"
-        return [_unknown(range(heads), matrices, why)]
-    shown = np.where(read[..., None, None], matrices, 0.0)
-    largest = np.abs(shown).max(axis=(1, 2))
-    groups: dict[bytes, list[int]] = {}
+    if made.inputs.shape[-1] != width or made.dense:
+        each = f"each token reads {made.inputs.shape[-1]} numbers for {width} channels"
+        why = "its channels are mixed by more than pairs" if made.dense else each
+        return [_unknown(range(heads), read, why)]
+    groups: list[list[int]] = []
     for head in range(heads):
-        groups.setdefault((largest[head] > 0).tobytes(), []).append(head)
-    members = sorted(groups.values(), key=len, reverse=True)
-    return [_of(tuple(own), matrices[own], read[own]) for own in members]
+        for own in groups:
+            if (made.values[:, head] == made.values[:, own[0]]).all():
+                own.append(head)
+                break
+        else:
+            groups.append([head])
+    return [_of(tuple(own), made.matrices(own[0]), read[own[0]]) for own in
+            sorted(groups, key=len, reverse=True)]  # fmt: skip
 
 
 def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadTurns:
     """The pairs of heads that are alike, and how each is turned."""
-    flat = matrices[read]
+    flat = matrices[read.ravel()]
     if not len(flat):
-        return _unknown(heads, matrices, "nothing of it comes from a product with a weight")
+        return _unknown(heads, read, "nothing of it comes from a product with a weight")
     try:
         turns = from_matrices(flat, np.zeros((len(flat), 1)))
     except NotARotationError as why:
@@ -167,24 +170,25 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
         try:
             turns = from_matrices(quiet, np.zeros((len(flat), 1)))
         except NotARotationError:
-            return _unknown(heads, matrices, str(why))
+            return _unknown(heads, read, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
     values[read] = turns.size * np.exp(1j * turns.angle)
     width = matrices.shape[-1]
     still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
     passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]
-    middle = np.median(passing, axis=-1) if still else np.ones(read.shape)
-    return HeadTurns(heads, turns.pairs, turns.outputs, values, middle)
+    middle = np.median(passing, axis=-1) if still else np.ones(len(matrices))
+    return HeadTurns(heads, turns.pairs, turns.outputs, values, middle.reshape(read.shape))
 
 
-def _unknown(heads: Any, matrices: np.ndarray, why: str) -> HeadTurns:
-    none = np.zeros((*matrices.shape[:3], 0), complex)
-    return HeadTurns(tuple(heads), (), (), none, np.ones(matrices.shape[:3]), why)
+def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
+    none = np.zeros((*read.shape[-2:], 0), complex)
+    return HeadTurns(tuple(heads), (), (), none, np.ones(read.shape[-2:]), why)
 
 
 def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
-    """The turn of values, whose channels are asked for only where they mix."""
+    """The turn of values, if their channels mix."""
     rows = by_heads(tensor, sequences)
-    cuts = recorder.reached(tensor)
-    made = linear_map(tensor, cuts, rows, look=True)
-    return turned(recorder, tensor, sequences) if made is not None and made.mixes else None
+    made = linear_map(tensor, recorder.reached(tensor), rows)
+    if made is None or not made.mixes:
+        return None
+    return of_map(made, int(tensor.shape[-2]), tensor, residual=_residual(tensor, made))

@@ -137,6 +137,15 @@ class RotarySpec(Spec):
         return 1.0
 
     @property
+    def uneven(self) -> bool:
+        """Whether pairs have attention factors of their own."""
+        return False
+
+    def amplitude(self, like: Array, *, dtype: Any, xp: Any) -> Array | float:  # noqa: ARG002
+        """The factor on cosines and sines: a number, or (pairs,) on the device of `like`."""
+        return self.attention_factor
+
+    @property
     def logit_factor(self) -> float:
         """The constant factor on the softmax scale."""
         return 1.0
@@ -184,12 +193,11 @@ class RotarySpec(Spec):
         role: Role,  # noqa: ARG002
         constants: Mapping[str, Array],  # noqa: ARG002
         *,
-        dtype: Any,  # noqa: ARG002
-        xp: Any,  # noqa: ARG002
+        dtype: Any,
+        xp: Any,
     ) -> Array | float:
         """The factor on each pair's cosine and sine: a number, or (..., pairs)."""
-        del positions
-        return self.attention_factor
+        return self.amplitude(positions, dtype=dtype, xp=xp)
 
     def turned(
         self,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.numeric.arrangement import Arrangement
+from posenc._core.numeric.arrangement import Arrangement, RungLayout
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.phase import evaluate, turns
 from posenc._core.tracing import compile_time
@@ -19,12 +20,13 @@ from posenc.encodings.rotary.base import (
     PairingField,
     RotarySpec,
     bad_argument,
-    bad_spec,
+    device_of,
     even_width,
     positive,
 )
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.scaling.base import Scaling, contradiction
+from posenc.scaling.per_axis import PerAxis
 
 
 @final
@@ -120,7 +122,42 @@ class RoPE(RotarySpec):
             "one frequency for the cosine and sine of a pair",
             f"cos_shift={self.ladder.cos_shift}",
         )
-        why = contradiction(self.scalings)
+        for scaling in self.scalings:
+            if isinstance(scaling, PerAxis):
+                self._check_axes(scaling, layout)
+        bases = self.base if isinstance(self.base, tuple) else (self.base,) * len(self.axes)
+        for axis, base in enumerate(bases):
+            self._check_rules(axis, base)
+
+    def _check_axes(self, scaling: PerAxis, layout: RungLayout) -> None:
+        """Raise unless each axis has a rule and a ladder of its own."""
+        rules, axes = scaling.rules, self.axes
+        self._require(
+            len(rules) == len(axes),
+            "scaling",
+            f"{len(axes)} rules, one or None for each of the axes {axes}",
+            f"{len(rules)} of them",
+        )
+        first = {a for a, j in zip(layout.axis, layout.index, strict=True) if j == 0}
+        self._require(
+            first >= {*layout.axis},
+            "scaling",
+            "one rule for the ladder that the axes share",
+            "a PerAxis",
+            f"With rule={self.arrangement.rule!r} each axis has a part of one ladder: "
+            "give one rule, or scale the positions of an axis.",
+        )
+        self._require(
+            not scaling.uneven or self.magnitude.at != "softmax",
+            "magnitude",
+            "at='cos_sin' for attention factors of single axes",
+            "at='softmax', where all pairs have one",
+        )
+
+    def _check_rules(self, axis: int, base: float) -> None:
+        """Raise unless the rules of an axis act on its ladder, and together."""
+        rules = self.rules_of(axis)
+        why = contradiction(rules)
         self._require(
             not why,
             "scaling",
@@ -128,26 +165,22 @@ class RoPE(RotarySpec):
             why,
             "Each of them extends the context by itself.",
         )
-        for scaling in self.scalings:
+        for rule in rules:
             self._require(
-                not scaling.geometric
-                or (self.ladder.spacing == "geometric" and 1 not in self.bases),
+                not rule.geometric or (self.ladder.spacing == "geometric" and base != 1),
                 "ladder",
-                f"a geometric ladder, as {type(scaling).__name__} needs its base",
-                f"spacing={self.ladder.spacing!r} with base {self.base}",
+                f"a geometric ladder, as {type(rule).__name__} needs its base",
+                f"spacing={self.ladder.spacing!r} with base {base}",
             )
-            factor = getattr(scaling, "factor", None)
-            if isinstance(factor, tuple) and len(factor) != len(layout.counts):
-                raise bad_spec(
-                    f"{type(scaling).__name__}: factor",
-                    f"{len(layout.counts)} factors, one for each axis",
-                    factor,
-                )
 
     @property
     def scalings(self) -> tuple[Scaling, ...]:
         """The scalings in order."""
         return self.scaling if isinstance(self.scaling, tuple) else (self.scaling,)
+
+    def rules_of(self, axis: int) -> tuple[Scaling, ...]:
+        """What acts on the ladder of one axis, in order."""
+        return tuple(rule for scaling in self.scalings for rule in scaling.of_axis(axis))
 
     @property
     def bases(self) -> tuple[float, ...]:
@@ -167,7 +200,7 @@ class RoPE(RotarySpec):
     @property
     def lengths(self) -> tuple[int, int | None] | None:
         """The first and last length with frequencies of their own, while the length is open."""
-        # At most one scaling depends on the length, as each stretches the context.
+        # At most one scaling depends on the length, as each stretches the context of its axes.
         for scaling in self.scalings:
             if scaling.needs_length:
                 return scaling.lengths
@@ -219,6 +252,29 @@ class RoPE(RotarySpec):
     def attention_factor(self) -> float:
         """The factor on cosines and sines."""
         return self._factor() if self.magnitude.at == "cos_sin" else 1.0
+
+    @property
+    def uneven(self) -> bool:
+        """Whether pairs have attention factors of their own, by their axis."""
+        own = self.magnitude.attention_factor is None and self.magnitude.at == "cos_sin"
+        return own and any(scaling.uneven for scaling in self.scalings)
+
+    @property
+    def attention_factors(self) -> tuple[float, ...]:
+        """The factor on cosines and sines of the pairs of each axis."""
+        if not self.uneven:
+            return (self.attention_factor,) * len(self.axes)
+        self._require_length()
+        rules = map(self.rules_of, range(len(self.axes)))
+        return tuple(
+            math.prod((rule.attention_factor() for rule in own), start=1.0) for own in rules
+        )
+
+    def amplitude(self, like: Array, *, dtype: Any, xp: Any) -> Array | float:
+        """The factor on cosines and sines: a number, or (pairs,) on the device of `like`."""
+        if not self.uneven:
+            return self.attention_factor
+        return xp.asarray([*_pair_factors(self)], dtype=dtype, device=device_of(like))
 
     @property
     def logit_factor(self) -> float:
@@ -273,3 +329,11 @@ class RoPE(RotarySpec):
 @functools.lru_cache(maxsize=256)
 def _at(spec: RoPE, length: int) -> RoPE:
     return spec.replace(scaling=tuple(scaling.at(length) for scaling in spec.scalings))
+
+
+@compile_time
+@functools.lru_cache(maxsize=64)
+def _pair_factors(spec: RoPE) -> tuple[float, ...]:
+    """The attention factor of each pair, which is that of its axis."""
+    factors = spec.attention_factors
+    return tuple(factors[axis] for axis in spec.arrangement.layout(spec.pairs).axis)

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, refuse_data
 from posenc.explore.frame import header_of
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.protocol import Envelope, changes
@@ -72,8 +72,9 @@ def frozen(
     state that is.
     """
     stored, files = _stored(list(states), session or Session(), stops, done), whole()
-    if "index.html" not in files:
-        raise bad_data("freeze", "the files of the page", "none in this installation")
+    refuse_data(
+        "index.html" not in files, "freeze", "the files of the page", "none in this installation"
+    )
     # What stands on a line with this mark needs Python.
     html = re.sub(r"^.*data-live.*\n", "", files["index.html"], flags=re.MULTILINE)
     return _page(
@@ -316,8 +317,12 @@ def _hash(text: str) -> str:
 
 def _page(html: str, script: str, style: str, data: str) -> str:
     """The page with its style, script and pictures inside, and a policy that admits only these."""
-    if "</script" in script or "</style" in style:
-        raise bad_data("freeze", "a script and a style without closing tags", "one")
+    refuse_data(
+        "</script" in script or "</style" in style,
+        "freeze",
+        "a script and a style without closing tags",
+        "one",
+    )
     policy = (
         f"default-src 'none'; script-src {_hash(script)}; style-src {_hash(style)}; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -331,6 +336,5 @@ def _page(html: str, script: str, style: str, data: str) -> str:
     }
     for pattern, text in replacements.items():
         html, count = re.subn(pattern, lambda _, text=text: text, html)  # type: ignore[misc]
-        if count != 1:
-            raise bad_data("freeze: index.html", f"one {pattern}", count)
+        refuse_data(count != 1, "freeze: index.html", f"one {pattern}", count)
     return html

@@ -64,6 +64,10 @@ class CatalogueEntry:
     place: int = 0
 
 
+# What stands for the encoding in a view that has none.
+NONE = CatalogueEntry("", "", "", "none", (), lambda _: None, lambda _: "")  # type: ignore[arg-type,return-value]
+
+
 @dataclass(frozen=True, eq=False)
 class Chosen:
     """An encoding as the state describes it: its entry, its spec, and what it has learned.

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import bad_data
+from posenc._core.errors import bad_data, refuse_data
 from posenc._core.io import files, inputs
 from posenc._core.io.checkpoints import open_store
 from posenc._core.spec.parameters import Init
@@ -43,8 +43,9 @@ def load(
     """What the files of a command line offer."""
     entries = [entry for path in configs for entry in _of_config(Path(path))]
     entries += [entry for path in tables for entry in _of_tables(Path(path))]
-    if len(entries) > MOST_ENTRIES:
-        raise bad_data("explore", f"at most {MOST_ENTRIES} encodings", len(entries))
+    refuse_data(
+        len(entries) > MOST_ENTRIES, "explore", f"at most {MOST_ENTRIES} encodings", len(entries)
+    )
     numbered: dict[str, CatalogueEntry] = {}
     for entry in entries:
         names = (entry.id, *(f"{entry.id}-{count}" for count in range(2, MOST_ENTRIES + 1)))
@@ -160,12 +161,12 @@ def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
 def _check_numbers(array: np.ndarray, caller: str) -> None:
     """Raise where numbers cannot be drawn: NaN, infinity, or so large that products overflow."""
     size = float(np.abs(array).max(initial=0.0))
-    if not size <= LARGEST_NUMBER:
-        raise bad_data(
-            caller,
-            f"finite numbers up to {LARGEST_NUMBER:g}",
-            f"{size:.3g}" if np.isfinite(size) else "NaN or infinity",
-        )
+    refuse_data(
+        not size <= LARGEST_NUMBER,
+        caller,
+        f"finite numbers up to {LARGEST_NUMBER:g}",
+        f"{size:.3g}" if np.isfinite(size) else "NaN or infinity",
+    )
 
 
 def _of_npz(path: Path, names: tuple[str, ...] = ()) -> list[tuple[str, np.ndarray]]:
@@ -197,11 +198,14 @@ def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
 
 def _embeddings(path: Path) -> Embeddings:
     arrays, caller = _arrays(path), f"explore: {path}"
-    if len(arrays) > 1:
-        raise bad_data(caller, "one array of embeddings", ", ".join(name for name, _ in arrays[:5]))
+    refuse_data(
+        len(arrays) > 1,
+        caller,
+        "one array of embeddings",
+        ", ".join(name for name, _ in arrays[:5]),
+    )
     rows = arrays[0][1]
-    if len(rows) > MOST_WORDS:
-        raise bad_data(caller, f"at most {MOST_WORDS} rows", len(rows))
+    refuse_data(len(rows) > MOST_WORDS, caller, f"at most {MOST_WORDS} rows", len(rows))
     return Embeddings(path.name, rows.astype(np.float64))
 
 

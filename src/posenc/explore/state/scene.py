@@ -15,7 +15,7 @@ from typing import Any
 
 from posenc._core.errors import PosencError
 from posenc.explore.state import catalogue
-from posenc.explore.state.entry import CatalogueEntry, Chosen, Session, made, samples
+from posenc.explore.state.entry import NONE, CatalogueEntry, Chosen, Session, made, samples
 from posenc.explore.state.fields import (
     MOST_KEYS,
     Field,
@@ -56,7 +56,10 @@ COMMON = ("k", "v", "enc", "find", "tour", "reveal")
 
 @dataclass(frozen=True)
 class ViewShape:
-    """What a view is: its name, its question, its keys, and what it starts with."""
+    """What a view is: its name, its question, its keys, and what it starts with.
+
+    A view without `encoding` shows none.
+    """
 
     id: str
     label: str
@@ -128,7 +131,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     lengths = [f for f in shape.fields if f.key in ("s", "L")]
     for wanted in lengths:
         reader.take(wanted)
-    a = _encoding(reader, shape, session, "")
+    a = _encoding(reader, shape, session, "") if shape.encoding else Chosen(NONE, None, None)
     b = (
         _encoding(reader, shape, session, PIN)
         if (shape.compares and any(key.startswith(PIN) for key in reader.raw))

@@ -63,7 +63,8 @@ class Multiple {
     }
     if (at(panel.x, scales.x)) {
       const x = scales.x.middle(panel.x.at);
-      parts.push(svg("line", { x1: x, x2: x, y1: box.top, y2: bottom, class: "cursor-x" }));
+      const y2 = panel.y.stop === null ? bottom : scales.y.at(panel.y.stop);
+      parts.push(svg("line", { x1: x, x2: x, y1: box.top, y2, class: "cursor-x" }));
     }
     return parts;
   }
@@ -78,7 +79,8 @@ export class Matrix {
     this.low = el("span", {});
     this.high = el("span", {});
     this.axes = el("span", { class: "grow" });
-    this.legend = el("p", { class: "legend" }, this.axes, this.low, this.bar, this.high);
+    this.key = el("span", {});
+    this.legend = el("p", { class: "legend" }, this.axes, this.key, this.low, this.bar, this.high);
     this.caption = el("p", { class: "caption" });
     this.root = el("figure", { class: "figure" }, this.heading, this.grid, this.legend, this.caption);
     this.multiples = [];
@@ -87,8 +89,9 @@ export class Matrix {
   draw({ main }, frame, room) {
     const { cells } = main;
     while (this.multiples.length < cells.length) this.multiples.push(new Multiple(this.deeds));
-    const most = Math.max(1, Math.floor((room.width + GAP) / (LEAST + GAP)));
-    const across = Math.max(1, Math.min(cells.length, most, cells.length > 4 ? 8 : 4));
+    const most = Math.max(1, Math.floor((room.width + GAP) / ((main.key.length ? WIDE : LEAST) + GAP)));
+    const side = main.key.length ? main.across : cells.length > 4 ? 8 : 4;
+    const across = Math.max(1, Math.min(cells.length, most, side));
     // What zooms is a table, and may fill its room; what does not is positions by positions.
     const square = !frame.header.zoom;
     // A window without width, as one has before the style sheet is there, draws the least.
@@ -114,6 +117,8 @@ export class Matrix {
     this.axes.textContent = `→ ${first.x.label}   ↓ ${first.y.label}`;
     this.low.textContent = first.low;
     this.high.textContent = first.high;
+    this.bar.hidden = main.key.length > 0;
+    this.key.replaceChildren(...main.key.map(([text, style]) => el("span", { class: "named" }, el("i", { class: `swatch cell k${style}` }), text)));
     paintBar(this.bar, frame.arrays[frame.header.palette[first.lut]]);
   }
 }

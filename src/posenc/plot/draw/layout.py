@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise, permutations
 from typing import Any, Literal, NamedTuple
 
-PAD, BELOW = 9.0, 5.0  # points between the labels of neighbours, and of those below each other
+PAD, BELOW = 9.0, 8.0  # points between the labels of neighbours, and of those below each other
 Keep = Literal["", "cells", "square", "still"]
 
 

@@ -273,8 +273,11 @@ def colours_of(library: Any, frame: Frame) -> tuple[Any, ...]:
 
 def luts_of(library: Any, frame: Frame, theme: palette.Theme) -> dict[str, np.ndarray]:
     """(256, 3) colours by the names that panels have; entry 0 of signed values is no value."""
+    own = {
+        name: getattr(palette, name)(theme.name) for name in ("diverging", "sequential", "parts")
+    }
     if frame.cmap is None:
-        return {name: getattr(palette, name)(theme.name) for name in ("diverging", "sequential")}
+        return own
     known, cmap, todo = library.colormaps, frame.cmap, ""
     if isinstance(cmap, str):
         cmap, todo = known.get(cmap), "" if cmap in known else suggest(cmap, list(known))
@@ -287,7 +290,7 @@ def luts_of(library: Any, frame: Frame, theme: palette.Theme) -> dict[str, np.nd
         )
     signed = np.clip((np.arange(256) - 1) / 254, 0, 1)
     signed[0] = 0.5
-    return {
+    return own | {
         name: np.rint(np.asarray(cmap(each))[:, :3] * 255).astype(np.uint8)
         for name, each in {"diverging": signed, "sequential": np.arange(256) / 255}.items()
     }

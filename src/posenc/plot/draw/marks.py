@@ -138,6 +138,7 @@ def _apart(places: np.ndarray, gap: float, height: float) -> np.ndarray:
 
 MOST = 7  # ticks of an axis
 SET, APART = 0.92, 1.25  # letters from a word of cells to the next, and from number to number
+LETTER, BETWEEN = 0.64, 0.6  # sizes of the type: the width of a letter, and from label to label
 
 
 def ruled(axis: Any, rule: Axis, *others: Any) -> None:
@@ -178,17 +179,19 @@ def _shown(along: tuple[Any, ...], rule: Axis) -> tuple[Tick, ...]:
     most = len(rule.names) if isinstance(rule.names, tuple) else usual
     for several in range(most, 0, -1):
         marks = rule.marks(several)
-        longest = max((len(mark.text) for mark in marks), default=1)
-        if len(marks) <= min(_room(axis, longest, rule) for axis in along):
+        if all(_is_apart(axis, marks, rule) for axis in along):
             return marks
     return tuple(sorted(rule.marks(1), key=lambda tick: abs(tick.at))[:1]) if most else ()
 
 
-def _room(axis: Any, letters: int, rule: Axis) -> int:
-    """How many labels of so many letters stand beside each other along an axis."""
-    box = axis.axes.get_window_extent()
+def _is_apart(axis: Any, marks: tuple[Tick, ...], rule: Axis) -> bool:
+    """Whether labels stand beside each other along an axis."""
+    axes, side = axis.axes, 0 if axis.axis_name == "x" else 1
+    spots = np.tile([axes.get_xlim()[0], axes.get_ylim()[0]], (len(marks), 1))
+    spots[:, side] = [mark.at for mark in marks]
+    places = np.sort(axes.transData.transform(spots)[:, side]) * 72 / axes.figure.dpi
     size = axis.get_major_ticks(1)[0].label1.get_size()
-    across = axis.axis_name == "x" and not _turned(axis, rule)
     line = SET if isinstance(rule.names, tuple) else APART
-    length = (box.width if axis.axis_name == "x" else box.height) * 72 / axis.axes.figure.dpi
-    return max(1, int(length / (size * (0.64 * letters + 1.2 if across else line))))
+    longest = max((len(mark.text) for mark in marks), default=1)
+    across = not side and not _turned(axis, rule)
+    return bool((np.diff(places) >= size * (LETTER * longest + BETWEEN if across else line)).all())

@@ -88,7 +88,7 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
 
 
 def _axes(axes: Any, x: Axis, y: Axis) -> None:
-    alike = x.cells and y.cells and x.domain == y.domain
+    alike = x.cells and y.cells and x.domain == y.domain and not y.also
     for axis, rule in ((axes.xaxis, x), (axes.yaxis, y)):
         if rule.scale != "linear":
             axis._set_axes_scale(
@@ -182,7 +182,11 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     wide, high = sheet.room()
     if wide and high and wide > high and panel.across > 3:
         across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
-    elif _is_narrow(sheet) and panel.across > 3 and max(len(c.title) for c in panel.cells) > SHORT:
+    elif (
+        _is_narrow(sheet)
+        and (panel.key or panel.across > 3)
+        and max(map(_letters, panel.cells)) > SHORT
+    ):
         across = min(2, across)
     sizes = [
         _size(cell, room.each(max(across, min(panel.across, len(panel.cells)))))
@@ -200,7 +204,26 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
             axes.set_xlabel("")
     total = -(-len(panel.cells) // across) * (high + GAP) - GAP
     _bar(sheet, panel.cells[0], across * (wide + GAP), top, total)
+    square = {"marker": "s", "linestyle": "none"}
+    names = [(text, square | {"color": sheet.luts["parts"][n] / 255}) for text, n in panel.key]
+    if names:
+        total += _legend(sheet, top + total + GAP, names, "upper left", len(names))
     return total
+
+
+def _legend(
+    sheet: Sheet, top: float, names: list[tuple[str, dict[str, Any]]], corner: str, columns: int
+) -> float:
+    """What colours mean, above or below a place; its height."""
+    axes = sheet.panel(0, top, 1, 1, "still")
+    axes.set_axis_off()
+    sheet.key(axes, names, loc=corner, borderpad=0, columnspacing=1.2, ncols=columns)
+    return ROW + GAP
+
+
+def _letters(panel: Heatmap) -> int:
+    """Letters of the longest line of a title."""
+    return max(map(len, panel.title.split("\n")))
 
 
 def _is_narrow(sheet: Sheet) -> bool:
@@ -324,10 +347,8 @@ def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
     lines = 2 if _is_narrow(sheet) else 1
     across = -(-count // lines)
     side = min(DIAL, (room.wide - 10 * (across - 1)) // across)
-    axes = sheet.panel(0, top, 1, 1, "still")
-    axes.set_axis_off()
     hands = [(text, sheet.style(style)) for _, _, style, text in panel.dials[0].hands]
-    sheet.key(axes, hands, loc="lower left", borderpad=0, columnspacing=1.2, ncols=2)
+    _legend(sheet, top, hands, "lower left", 2)
     for place, dial in enumerate(panel.dials):
         line, column = divmod(place, across)
         left = column * (room.wide + GAP) / across

@@ -38,6 +38,8 @@ class Axis:
     base: int = field(default=10, metadata=HERE)  # of the powers that are marked, if logarithmic
     # What cells are called: words, or the numbers from 0 on in the order in which they stand.
     names: tuple[str, ...] | np.ndarray | None = field(default=None, metadata=HERE)
+    also: tuple[Tick, ...] = field(default=(), metadata=HERE)  # rows with names, behind numbers
+    stop: float | None = None  # where numbers end, and the cursor's line across, before such rows
     SENT: ClassVar[tuple[str, ...]] = ("ticks",)
 
     @property
@@ -65,9 +67,10 @@ class Axis:
         if self.names is not None:
             marks = named_ticks(self.names, start, stop, most)
             return marks or (Tick(start + 0.5, whole(self.names[start])),)
+        end = stop if self.stop is None else self.stop
         at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
-        marks = tuple(Tick(n + 0.5, whole(n)) for n in at)
-        return marks or (Tick(start + 0.5, whole(start)),)
+        marks = tuple(Tick(n + 0.5, whole(n)) for n in at if n < end)
+        return (*(marks or (Tick(start + 0.5, whole(start)),)), *self.also)
 
 
 @dataclass(frozen=True)
@@ -220,7 +223,8 @@ class Matrix(Panel, kind="matrix"):
     """Heatmaps side by side on one scale."""
 
     cells: tuple[Heatmap, ...]
-    across: int = field(default=4, metadata=HERE)  # on paper, side by side
+    across: int = field(default=4)  # side by side on paper, and on the page where there is a key
+    key: tuple[tuple[str, int], ...] = ()  # of colours that are no scale: words and styles
 
 
 @dataclass(frozen=True)

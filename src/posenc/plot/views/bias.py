@@ -92,7 +92,12 @@ def data(
         slopes=None if slopes is None else np.asarray(slopes)[list(chosen)],
         softmax=softmax,
         # Of attention the last query says it, which sees most keys: one of one key has the share 1.
-        limit=palette.largest(values[:, -1] if softmax == "rows" else values) or 1.0,
+        limit=(
+            palette.largest(values[:, -1])
+            if softmax == "rows"
+            else max(map(palette.largest, (values, curves)))
+        )
+        or 1.0,
         title=brief(spec),
         caption=(),
     )
@@ -274,11 +279,13 @@ def _edge_marks(data: BiasView, last: float) -> tuple[Mark, ...]:
 def _matrix(data: BiasView, place: int) -> Heatmap:
     """One head on its own scale, so that each is seen; attention on one scale for all."""
     head, matrix, shares = data.heads[place], data.values[place], data.softmax == "rows"
-    limit = data.limit if shares else palette.largest(matrix) or 1.0
+    # Pixels are means, so the curves may reach further.
+    most = max(map(palette.largest, (matrix, data.curves[place]))) or 1.0
+    limit = data.limit if shares else most
     missing = np.broadcast_to(data.masked, matrix.shape) | ~np.isfinite(matrix)
     return Heatmap(
         id=f"head-{head}",
-        title=f"head {head}" if shares else f"{head}: ±{number(limit, 3 if limit >= 1 else 2)}",
+        title=f"head {head}" + ("" if shares else f"\n±{number(limit, 3 if limit >= 1 else 2)}"),
         tile=palette.shares(matrix, limit) if shares else palette.indices(matrix, limit),
         lut="sequential" if shares else "diverging",
         x=cells("key", *data.positions, key="kp", most=3),

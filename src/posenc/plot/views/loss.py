@@ -13,7 +13,6 @@ import numpy as np
 
 from posenc._core.errors import bad_argument, suggest
 from posenc.detect.extend.rules import RULES, Baseline
-from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import frequencies
 from posenc.plot import palette
 from posenc.plot.columns import Table
@@ -71,8 +70,7 @@ def data(rule: str = USUAL) -> LossView:
     if rule not in measured:
         todo = f"{suggest(rule, measured)} Losses were measured under {', '.join(measured)}."
         raise bad_argument("plot stretch: rules", "a rule whose loss was measured", rule, todo)
-    plain = RoPE(losses.dim, pairing="half", base=losses.base)
-    baseline = Baseline(plain, losses.trained)
+    baseline = Baseline(losses.spec, losses.trained)
     unseen = {name: _unseen(baseline, name, losses) for name in dict.fromkeys(("none", rule))}
     slow = int(baseline.slow.sum())
     title = f"Trained on {losses.trained} characters, read at {losses.length}"

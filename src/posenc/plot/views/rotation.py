@@ -328,7 +328,7 @@ def _terms(data: RotationView) -> Chart:
         id="terms",
         title=f"q · k = {number(data.score)}: what each pair adds",
         x=cells("pair", 0, len(data.terms), key="j"),
-        y=values("term of q · k", low, high),
+        y=values("term", low, high),
         series=(
             Series("term", np.arange(len(data.terms)) + 0.5, float32(data.terms), draw="bars"),
         ),

@@ -105,10 +105,12 @@ def data(
     """Wavelengths and stretch of each pair under the rules that extend a context.
 
     With `loss` it is drawn what small trained models have beyond their trained length, and the
-    first of the rules is shown beside unchanged RoPE.
+    first of the rules is shown beside unchanged RoPE; `spec` is then the rotation of those models.
     """
     if not isinstance(spec, RoPE):
         refuse("stretch", spec, "a RoPE")
+    if loss:
+        return _measured(spec, original_length, factor, rules or (measured.USUAL,))
     usual = extent(spec)
     trained = usual.original_length if original_length is None else original_length
     grown = usual.factor if factor is None else factor
@@ -141,13 +143,25 @@ def data(
         (),
         plain,
     )
-    if loss:
-        alone = original_length is None and factor is None
-        todo = "Leave them out: the models that were trained have one length and one factor."
-        require(alone, " stretch: loss", "no length and no factor", received, todo)
-        view = measured.data(*names[:1] if rules else ())
-        return replace(stretch, loss=view, title=view.title, caption=view.caption)
     return replace(stretch, caption=_caption(stretch))
+
+
+def _measured(
+    spec: RoPE, original_length: int | None, factor: float | None, rules: tuple[str, ...]
+) -> Stretch:
+    """The losses of the models that were trained, of which each has one rotation and one length."""
+    caller, view = " stretch: loss", measured.data(rules[0])
+    alone, received = (original_length, factor) == (None, None), f"{original_length} and {factor}"
+    todo = "Leave them out: the models that were trained have one length and one factor."
+    require(alone, caller, "no length and no factor", received, todo)
+    losses = view.losses
+    own = losses.spec.replace(pairing=spec.pairing)
+    expected = f"the rotation that the models were trained with, {brief(own)}"
+    require(spec.replace(scaling=()) == own, caller, expected, brief(spec), "Pass that one.")
+    return Stretch(
+        (), losses.trained, losses.length, losses.length / losses.trained, view.slow, 0, 0, {},
+        view.title, view.caption, own, view,
+    )  # fmt: skip
 
 
 def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length: int) -> Rule:

@@ -172,7 +172,7 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
 
 def _rounded(spec: RotarySpec | None) -> Iterator[RotarySpec]:
     """The same with frequencies as a model has them that was cast to half precision."""
-    if not isinstance(spec, RoPE) or spec.needs_length:
+    if not isinstance(spec, RoPE) or spec.needs_length or spec.uneven:
         return
     magnitude = spec.magnitude.replace(attention_factor=spec.attention_factor)
     ladder, ours = (functional.frequencies(s) for s in (spec.replace(scaling=()), spec))

@@ -32,7 +32,7 @@ METHODS: tuple[tuple[str, Any, tuple[str, ...]], ...] = (
 )
 # What code answers in every form that is tried, where that is no encoding, and what it says.
 IDLE = {
-    "equal tokens stay equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
+    "equal tokens come out equal": STILL, "all positions get the same numbers": STILL, NONE: NONE,
 }  # fmt: skip
 SHARED = "it takes no `layer`, and several parts have one; choose one by `layers`"
 
@@ -57,7 +57,7 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
         a.name,
         b.name,
         **{name: tuple(dict.fromkeys(values)) for name, values in rows.items()},
-        remarks=(*a.remarks, *b.remarks),
+        remarks=tuple(dict.fromkeys((*a.remarks, *b.remarks))),
     )
 
 
@@ -78,14 +78,14 @@ def _two_descriptions(a: Comparand, b: Comparand) -> Iterator[Row]:
             continue
         side, there = (a, theirs) if mine is None else (b, mine)
         if not side.whole or (there is not None and there.kind == "none"):
-            yield "not_compared", f"{label}: {side.name} says nothing of it"
+            yield "not_compared", f"{label}: {side.name} does not state it"
         else:
             yield _differ(label, "layers", _what(mine), _what(theirs))
 
 
 def _what(part: Part | None) -> str:
     if part is None:
-        return "nothing"
+        return "no encoding"
     if part.spec is None:
         return f"the convolution {part.convolution}" if part.convolution else "no positions"
     return words(part.spec)
@@ -222,9 +222,13 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
             ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
             if len(ours) == len(theirs):
                 for one, two in zip(ours, theirs, strict=True):
-                    yield from _two_subjects(
-                        method, *(_asked(each, part, method, kinds) for each in (one, two))
-                    )
+                    subjects = (_asked(each, part, method, kinds) for each in (one, two))
+                    shapes = (getattr(each.code, "shape", ()) for each in (one, two))
+                    counts = [shape[0] for shape in shapes if shape and kind == "table"]
+                    end = min(counts, default=DENSE + 1)
+                    yield from _two_subjects(method, *subjects, end=end - 1)
+                    if counts and end < max(counts):
+                        yield "not_compared", f"{method}: rows from {end:,} on, of one side alone"
                 continue
             mine, other = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
                       for n in (ours, theirs))  # fmt: skip
@@ -240,9 +244,9 @@ def _asked(code: Implementation, part: Part, method: str, kinds: tuple[str, ...]
     return subject
 
 
-def _two_subjects(method: str, one: Subject, two: Subject) -> Iterator[Row]:
-    """The one held against what the other answers."""
-    choice = survey(two, _answer_of(one), end=DENSE, allowed=_within)
+def _two_subjects(method: str, one: Subject, two: Subject, end: int) -> Iterator[Row]:
+    """The one held against what the other answers, to the last position of both."""
+    choice = survey(two, _answer_of(one), end=end, allowed=_within)
     yield "compared", f"{method}, {two.how}: {choice.reach.words()}"
     if choice.call is not None:
         size = (choice.difference, None, "numbers", "both", str(choice.call))

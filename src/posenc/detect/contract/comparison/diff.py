@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
 
@@ -149,7 +150,13 @@ class Comparison(Displayed):
         count, left = len(self.compared), len(self.not_compared)
         if not count:
             return self.verdict
-        return f"{self.verdict}: {count} compared" + (f", {left} not compared" if left else "")
+        ends = re.findall(r"to position ([\d,]+) \(\d", " ".join(self.compared))
+        to = min(ends, key=lambda end: int(end.replace(",", "")), default="")
+        return (
+            f"{self.verdict}: {count} compared"
+            + (f" to position {to}" if to else "")
+            + (f", {left} not compared" if left else "")
+        )
 
     def markdown(self) -> str:
         """For an issue."""

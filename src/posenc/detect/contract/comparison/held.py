@@ -22,7 +22,6 @@ from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import departures, tolerances, turns
-from posenc.detect.fit import words as sentences
 from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
 from posenc.detect.subject.plan import Call
 from posenc.detect.subject.reach import of_spec
@@ -186,7 +185,9 @@ def _shown(call: SmallestCall) -> Difference:
 
 def table(part: Part, spec: Any, code: Implementation) -> Told:
     """Rows of an implementation, or how many are stored where they are learned."""
-    refuse_if(len(getattr(spec, "axes", ("p",))) > 1, "a table of several axes is not asked for")
+    refuse_if(
+        len(getattr(spec, "axes", ("p",))) > 1, "posenc does not ask for tables of several axes"
+    )
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
@@ -397,4 +398,4 @@ def _slopes(
         return None
     slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours, other)]
     departed = departures.departures(other, ours, dtype="float32", doubt=1e-5)
-    return "slopes", slopes[0], departed.sentences(sentences.slope)[0] if departed else slopes[1]
+    return "slopes", slopes[0], departed.sentences(slopes=True)[0] if departed else slopes[1]

@@ -32,6 +32,7 @@ from posenc.detect.contract.sides.side import (
     Implementation,
     digest_of,
     of_buffers,
+    of_rows,
     of_tensors,
 )
 from posenc.detect.explain import to_hf
@@ -215,6 +216,8 @@ def of_checkpoint(path: Path, name: str) -> Comparand:
             and any(kind.search(key) for kind in kinds)
         }  # fmt: skip
         mute = [key for key in store.arrays if COSINES.search(key) and key not in arrays]
+        if store.format == "npy" and not arrays:  # which has no names
+            return of_rows(name, next(iter(store.arrays.values())).whole())
 
     def turning(key: str, layer: str, array: np.ndarray) -> Buffer:
         values = array.reshape(-1)

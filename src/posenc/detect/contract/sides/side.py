@@ -75,7 +75,7 @@ class Implementation:
             return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
         refuse_if(
             method not in self.methods,
-            "it is not offered" + ", so that no pairing is seen" * (method == "rotate"),
+            "the code does not offer it" + ", so its pairing is not seen" * (method == "rotate"),
         )
         width = int(getattr(self.code, "head_dim", 0) or width)
         return protocol(
@@ -121,7 +121,7 @@ class Implementation:
         self, method: str, *arguments: Any, part: Part, length: int | None = None
     ) -> np.ndarray:
         """What a method answers that is no encoding: frequencies, factors, positions of a batch."""
-        refuse_if(method not in self.methods, "it is not offered")
+        refuse_if(method not in self.methods, "the code does not offer it")
         passed = [a if isinstance(a, Mapping) else carried(a, self.library or "numpy")
                  for a in arguments]  # fmt: skip
         with self.refusing(method), foreign(f"a call of {self.name}"):
@@ -267,7 +267,7 @@ def of_buffers(name: str, named: list[Buffer | str]) -> Comparand:
 
 def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buffer]:
     """Which of them act in a part, by names and layers and, where these say nothing, by widths."""
-    refuse_if(not buffers, f"nothing that stands for a {part.kind} is known in it")
+    refuse_if(not buffers, f"it holds nothing that posenc knows to stand for a {part.kind}")
     words = re.split(r"[.: ]", part.name)
     left = [one for one in buffers if one.layer and one.layer in words] or [
         one for one in buffers if not one.layer
@@ -276,13 +276,13 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     inside = [one for one in left if stem in one.path.lower() or words[0] in one.path.lower()]
     refuse_if(
         not inside and len(words) > 1 and "." in part.name and words[0] != "text",
-        f"nothing in it that is known is named after {words[0]}",
+        f"none of its known parts is named after {words[0]}",
     )
     # One of several encodings in the same layers.
     inner = part.name.partition(", ")[2] if part.layers is None else ""
     refuse_if(
         inner and not any(word in one.path for one in left for word in inner.split()[-1:]),
-        f"nothing in it that is known is named after {inner}",
+        f"none of its known parts is named after {inner}",
     )
     others = {re.split(r"[.: ,]", name)[0] for name in names} - {words[0]}
     elsewhere = [one for one in left if any(name in one.path.lower() for name in others)]
@@ -291,7 +291,7 @@ def _chosen(part: Part, buffers: list[Buffer], names: Sequence[str]) -> list[Buf
     layers = {one.path: LAYER.findall(one.path) for one in close if part.layers is not None}
     left = [one for one in close if len(own := layers.get(one.path, [])) != 1
             or int(own[0]) in (part.layers or ())]  # fmt: skip
-    refuse_if(not left, "nothing in it is known to stand for these layers")
+    refuse_if(not left, "it holds nothing that posenc knows to stand for these layers")
     spec: Any = part.spec
     if spec is None:
         return left
@@ -326,12 +326,20 @@ def rows(path: str, tensor: Any) -> Buffer:
     return Buffer(path, "", tensor.shape[-1], code, "table", path)
 
 
+def of_rows(name: str, array: Any) -> Comparand:
+    """An array without a name, taken for a table whose row p is that of position p."""
+    expected, received = "an array (rows, dim), whose row p is that of position p", str(array.shape)
+    refuse_if(array.ndim != 2, mismatch(f"diff: {name}", expected, received), DataError)
+    remark = f"{name}: an array without a name; its row p is taken for position p"
+    return of_buffers(name, [rows(name, array)])._replace(remarks=(remark,))
+
+
 def tables(path: str, tensor: Any) -> list[Buffer]:
     """A table: its rows and, where these are sines beside cosines, what pairs turn by."""
     if tensor.shape[-1] % 2 or getattr(tensor, "is_meta", False):
         return [rows(path, tensor)]
-    sin, cos = np.split(numbers(tensor[:NEAR]), 2, axis=-1)
-    if not np.allclose(np.r_[cos[0] - 1, (sin**2 + cos**2 - 1).ravel()], 0, atol=0.02):
+    near = np.hypot(*np.split(numbers(tensor[:NEAR]), 2, axis=-1))
+    if not np.ptp(near) < 0.02 * near.max():  # of one size, from whatever position on
         return [rows(path, tensor)]
     sin, cos = np.split(numbers(tensor), 2, axis=-1)
     return [rows(path, tensor), cosines(path, cos + 1j * sin)]

@@ -18,8 +18,15 @@ from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract
 from posenc.detect.contract.make import PREFIXES, described, parts_of
+from posenc.detect.contract.sides.diffusers import of_transformer
 from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
-from posenc.detect.contract.sides.side import Comparand, Implementation, Library, methods_of
+from posenc.detect.contract.sides.side import (
+    Comparand,
+    Implementation,
+    Library,
+    methods_of,
+    of_rows,
+)
 from posenc.detect.subject import Subject
 
 ENGINE, FOLDER = "engine:", "hf:"
@@ -33,11 +40,14 @@ def side_of(source: Any, *, name: str = "", library: Library | None = None) -> C
     if isinstance(source, (str, Path)):
         text = str(source)
         return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
+    if hasattr(source, "shape") and hasattr(source, "ndim"):
+        return of_rows(name or type(source).__name__, source)
     buffers = isinstance(source, Mapping) and any(hasattr(v, "shape") for v in source.values())
     answers = buffers or isinstance(source, Subject) or bool(methods_of(source))
     loaded = not isinstance(source, type) and callable(getattr(source, "named_buffers", None))
     if loaded and not answers:
-        return of_model(source, name or type(source).__name__)
+        named = name or type(source).__name__
+        return of_transformer(source, named) or of_model(source, named)
     if (isinstance(source, (Contract, Reading, Plan, Spec, Mapping, Layer)) and not buffers) or (
         not answers and callable(getattr(source, "to_dict", None))
     ):

@@ -277,13 +277,13 @@ def note_flat(keys: Keys, made: ClassParts, flat: str, notes: Notes) -> None:
     """What to say of a text whose keys are those of the whole."""
     if made.flat == flat:
         notes.remark(
-            "keys of the text stand in the config of the whole, where its class reads them"
+            "keys of the text model stand at the top of the config, where its class reads them"
         )
     else:
         notes.warning(
-            "keys of the text stand in the config of the whole, while the class in "
-            f"transformers {made.version} reads {keys.where(flat)} alone: they are read as "
-            f"those of type {made.types[flat]!r}"
+            "keys of the text model stand at the top of the config, where the class in "
+            f"transformers {made.version} does not look, as it reads {keys.where(flat)}: they are "
+            f"taken for those of type {made.types[flat]!r}"
         )
 
 
@@ -303,9 +303,7 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
         )
     text = NOTHING
     called = class_name if isinstance(class_name, str) and not model else model
-    if called == class_name and called:
-        text = f"this is a config of diffusers, of {class_name[:80]!r}, and that format is not read"
-    elif called and family(called) is None:
+    if called and family(called) is None:
         text += f", and {called[:80]!r} is no known family"
     if spoken := [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]:
         more = f", and {len(spoken) - MOST} more" if len(spoken) > MOST else ""

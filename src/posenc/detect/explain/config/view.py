@@ -7,12 +7,12 @@ import contextlib
 import difflib
 import functools
 import math
-import operator
 import re
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
+from posenc._core import expressions
 from posenc._core.errors import DataError, PosencError, bad_argument, suggest
 from posenc._core.reading import Level, Note, Origin, Reading, Source
 
@@ -22,29 +22,7 @@ R = TypeVar("R")
 NAMES = re.compile(r"[A-Za-z_]\w*")
 WIDEST = 65_536  # of whatever has constants to compute: a width, a number of heads
 
-_OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.truediv,
-}
-
-
-def _root(value: float) -> float:
-    if value < 0:
-        raise ArithmeticError("a negative number has no root")
-    return math.sqrt(value)
-
-
-_CALLS: dict[str, Callable[..., Any]] = {
-    "max": max,
-    "min": min,
-    "isqrt": lambda value: math.isqrt(int(value)) if value >= 0 else _root(value),
-    "sqrt": _root,
-}
 LONGEST_WORD = 32
-LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
 
 
 class Keys:
@@ -132,8 +110,9 @@ class Keys:
         """A number from an expression in keys: `hidden_size // num_attention_heads`.
 
         `window_size[0]` is an item of a list, or the number where a number stands for all of its
-        items; `text_config.hidden_size` is a key of a part; `i` is the number of the stage. None
-        where a key is absent, or a division by zero or an overflow leaves no number.
+        items; `text_config.hidden_size` is a key of a part, `widths.length` the length of a list;
+        `i` is the number of the stage. None where a key is absent, or a division by zero or an
+        overflow leaves no number.
         """
         names = {} if stage is None else {"i": stage}
         with contextlib.suppress(LookupError, ArithmeticError):
@@ -145,24 +124,14 @@ class Keys:
         return self.without((), self.defaults).evaluate(expression, stage)
 
     def _value(self, node: ast.expr, names: Mapping[str, int]) -> Any:
-        if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
-            return node.value
-        if isinstance(node, ast.Name) and node.id in names:
-            return names[node.id]
-        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
-            if (value := _finite(self._item(node, names))) is None:
-                raise LookupError(ast.unparse(node))
+        def item(place: ast.expr) -> Any:
+            if isinstance(place, ast.Name) and place.id in names:
+                return names[place.id]
+            if (value := _finite(self._item(place, names))) is None:
+                raise LookupError(ast.unparse(place))
             return value
-        if isinstance(node, ast.BinOp) and (type(node.op) in _OPERATORS or _halving(node)):
-            left, right = self._value(node.left, names), self._value(node.right, names)
-            if isinstance(node.op, ast.Pow):
-                return 1 << right if 0 <= right <= LARGEST_POWER else math.inf
-            return _OPERATORS[type(node.op)](left, right)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            return _CALLS[node.func.id](*(self._value(argument, names) for argument in node.args))
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            return -self._value(node.operand, names)
-        raise ValueError(f"{ast.unparse(node)!r} is no expression of a preset")
+
+        return expressions.evaluate(node, item)
 
     def _item(self, node: ast.expr, names: Mapping[str, int]) -> Any:
         """What a key, an item of a list or a key of a part holds."""
@@ -170,10 +139,12 @@ class Keys:
             return self.get(node.id)
         if isinstance(node, ast.Attribute):
             part = self._item(node.value, names)
+            if isinstance(part, (list, tuple)) and node.attr == "length":
+                return len(part)
             return part.get(node.attr) if isinstance(part, Mapping) else None
         if isinstance(node, ast.Subscript):
             value = self._item(node.value, names)
-            listed = isinstance(value, list)
+            listed = isinstance(value, (list, tuple))
             return value[int(self._value(node.slice, names))] if listed else value
         raise ValueError(f"{ast.unparse(node)!r} is no key of a preset")
 
@@ -187,12 +158,6 @@ def _alike(word: str, other: str) -> bool:
     longest = max(len(word), len(other))
     ratio = difflib.SequenceMatcher(None, word, other).ratio() if longest <= LONGEST_WORD else 0
     return word[:1] == other[:1] and min(len(word), len(other)) > 3 and ratio >= 0.8
-
-
-def _halving(node: ast.BinOp) -> bool:
-    """Whether an expression is a power of two."""
-    two = isinstance(node.left, ast.Constant) and node.left.value == 2
-    return isinstance(node.op, ast.Pow) and two
 
 
 def _finite(value: Any) -> Any:
@@ -211,7 +176,7 @@ def is_number(value: Any) -> bool:
 
 
 # Words of warnings that leave something of the model out of the plan.
-OPEN = ("unknown, because", "partly, because", "was not read")
+OPEN = ("unknown, because", "read in part, because", "was not read")
 
 
 def is_open(note: Note) -> bool:

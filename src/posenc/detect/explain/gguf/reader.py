@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import suggest
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
@@ -60,6 +61,7 @@ NUMBERS = (
 KNOWN = (*NUMBERS, "rope.dimension_sections", "rope.scaling.type", "rope.scaling.finetuned")
 
 
+@checked_call
 def from_gguf(
     path: str | os.PathLike[str],
     *,
@@ -242,7 +244,7 @@ def _temperature_of(file: HeaderFile, kind: LayerKind, notes: Notes) -> Temperat
     length = told.get("length") or next(filter(None, stated), None)
     if length is None or length < 2:
         raise UnsettledError(
-            f"{keys.where(told['lengths'][0])} is missing: where the temperature begins"
+            f"{keys.where(told['lengths'][0])} is missing: it says where the temperature begins"
         )
     return Temperature(rule="log_floor", length=length, strength=strength, start=start)
 
@@ -258,7 +260,7 @@ def _kinds_of(
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
     if not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS:
         raise UnsettledError(
-            f"{keys.where('block_count')}={count} with {drafts} draft layers is no depth"
+            f"{keys.where('block_count')}={count} with {drafts} draft layers is no number of layers"
         )
     if drafts:
         notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
@@ -270,8 +272,9 @@ def _kinds_of(
         if not layered and not isinstance(keys.get("attention.head_count_kv"), list):
             return {LayerKind(): None}
         notes.warning(
-            f"{keys.where('block_count')} is missing: partly, because the types of layers are "
-            "known and not which are which"
+            f"{keys.where('block_count')} is missing: read in part, because the types of layers "
+            "are "
+            "known, and which layer has which is not"
         )
     number = 64 if count is None else count - drafts  # enough for every type to be there
     windows: list[bool | None] = [None] * number
@@ -298,7 +301,8 @@ def _has_windows(keys: Keys, rule: GgufRotaryRule, notes: Notes) -> bool:
     if "windows" not in rule:
         if "rotary" not in rule and (size or own in keys):
             notes.warning(
-                f"{keys.where(own if own in keys else WINDOW)}: partly, because some layers see a "
+                f"{keys.where(own if own in keys else WINDOW)}: read in part, because some layers "
+                "see a "
                 "window, and what they turn by is not known of this architecture; the plan has one "
                 "entry for all"
             )
@@ -310,8 +314,8 @@ def _has_windows(keys: Keys, rule: GgufRotaryRule, notes: Notes) -> bool:
     if not some and size is None and "optional" not in rule["windows"]:
         notes.warning(
             f"{keys.where(WINDOW)} is missing: models of this architecture have layers with a "
-            "window, and which they are, and by what they turn, this header does not show. "
-            "llama.cpp takes all layers alike, and so does the plan"
+            "window, and this header does not say which layers, nor by which base they turn. "
+            "llama.cpp treats all layers alike, and so does the plan"
         )
     if base == "full" and keys.number(own) not in (None, keys.number("rope.freq_base")):
         notes.warning(unread)
@@ -342,7 +346,7 @@ def _windows(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> list
     every = windows.get("every") if stated is None else stated
     if stated is None and every is not None:
         notes.remark(
-            f"{keys.where(PATTERN)} is left out: all but each {every}th layer, llama.cpp's default"
+            f"{keys.where(PATTERN)} is left out: all but every {every}th layer, llama.cpp's default"
         )
     if type(every) is not int or not 0 <= every <= MOST_LAYERS or windows["present"] == "listed":
         told = "is missing" if stated is None else f"={str(stated)[:80]} is not one"
@@ -392,7 +396,8 @@ def _indexers(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> lis
     flags = _flags(keys, rule["indexer"]["flags"], count, notes)
     if flags is None and (keys.integer("context_length") or 0) >= 2**20:
         notes.warning(
-            f"{keys.where(rule['indexer']['flags'])} is missing: partly, because some layers may "
+            f"{keys.where(rule['indexer']['flags'])} is missing: read in part, because some layers "
+            "may "
             "share the choice of the layer before; the plan gives each an indexer"
         )
     return [True] * count if flags is None else list(flags)

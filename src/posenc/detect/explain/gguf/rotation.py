@@ -311,7 +311,8 @@ def _no_tensors(file: HeaderFile, notes: Notes) -> None:
     parts = file.header.keys.get("split.count")
     if isinstance(parts, int) and parts > 1 and not file.header.tensors:
         notes.warning(
-            f"split.count={parts}: partly, because {tensors} may lie in another part of the model"
+            f"split.count={parts}: read in part, because {tensors} may lie in another part of the "
+            "model"
         )
     elif (keys.integer("context_length") or 0) >= LONG_CONTEXT and not keys.get(
         "rope.scaling.type"

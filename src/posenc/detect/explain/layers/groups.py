@@ -131,7 +131,8 @@ def _group(
         asked = params.data.get("rope_type", params.data.get("type", "default"))
         if kind in LIMITED and asked != "default":
             notes.warning(
-                f"{params.path}: partly, because layers differ, and whether the scaling reaches "
+                f"{params.path}: read in part, because layers differ, and whether the scaling "
+                "reaches "
                 f"those of type {kind!r} is not known of this family; the plan scales them"
             )
         return Layers(kind, None, Keys(params.data, params.path))

@@ -6,6 +6,7 @@ The rows of families say what keys of a config mean; `posenc.presets.row_types` 
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -138,11 +139,11 @@ def _entry(
     if "table" in rule:
         spec = _table(keys, rule, stage, notes)
     else:  # fields are constants, or numbers, words and lists of the config
-        spec = _built(_filled(keys, rule["spec"], "", stage, notes))
+        spec = _built(filled(keys, rule["spec"], "", stage, notes))
     length = _number(keys, rule["length"], stage) if "length" in rule else None
     scale = None
     try:
-        scale = _filled(keys, rule.get("scale"), "scale", stage, notes)
+        scale = filled(keys, rule.get("scale"), "scale", stage, notes)
     except UnsettledError as error:
         notes.warning(f"what scores are multiplied by is unknown, because {error}")
     return Layer(
@@ -172,7 +173,7 @@ def positions_of(
         usual = {"builder": preset["builder"], **preset["arguments"]}
     said, own = None, Notes()
     with contextlib.suppress(UnsettledError):
-        said = _filled(keys, rule.get("positions", {}), "positions", stage, own)
+        said = filled(keys, rule.get("positions", {}), "positions", stage, own)
     if said is None or not (said or usual):
         return None
     notes.sources += [source for source in own.sources if "." in source.field]
@@ -189,19 +190,19 @@ def _sentence(keys: Keys, texts: str | list[str], stage: int) -> str:
             for word, number in numbers.items():
                 told = told.replace(f"{{{word}}}", str(number))
             return told
-    raise UnsettledError(_missing(keys, words))
+    raise UnsettledError(missing(keys, words))
 
 
 def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spec:
     """The preset of a rule at the width that the config states, with fields of the rule."""
     row = presets.row(rule["table"])
     if (width := _number(keys, rule["width"], stage)) is None:
-        raise UnsettledError(_missing(keys, rule["width"]))
-    notes.source(row.size, "config", rule["width"][0])
+        raise UnsettledError(missing(keys, rule["width"]))
+    notes.source(row.size, keys.origin(rule["width"][0]), rule["width"][0])
     notes.source("convention", "preset", row.name)
     _check_sizes({row.size: width})
     template = presets.fill(row.spec, {row.size: width})
-    more = _filled(keys, rule.get("fields", {}), "", stage, notes)
+    more = filled(keys, rule.get("fields", {}), "", stage, notes)
     return _built({**template, **more, row.size: width})
 
 
@@ -223,20 +224,25 @@ def _check_sizes(filled: Mapping[str, Any]) -> None:
 # --- templates ------------------------------------------------------------------------------------
 
 
-def _filled(keys: Keys, template: Any, field: str, stage: int, notes: Notes) -> Any:
+def filled(keys: Keys, template: Any, field: str, stage: int, notes: Notes) -> Any:
     """The template with what the config says in the places that name its keys."""
     if isinstance(template, list):
-        return [_filled(keys, item, field, stage, notes) for item in template]
+        return [filled(keys, item, field, stage, notes) for item in template]
     if not isinstance(template, Mapping):
         return template
     if "key" in template:
         return _of_key(keys, template, field, stage, notes)
     if "match" in template:
         return _by_word(keys, template, field, stage, notes)
-    if "integers" in template:
-        return _of_list(keys, template["integers"], field, notes)
+    if "repeat" in template:
+        value, times = (_number(keys, [template[key]], stage) for key in ("repeat", "times"))
+        return [value] * (times or 0)
+    if "dealt" in template:
+        return _dealt(keys, **template)
+    if "integers" in template or "numbers" in template:
+        return _of_list(keys, template, field, notes)
     return {
-        key: _filled(keys, value, f"{field}.{key}" if field else key, stage, notes)
+        key: filled(keys, value, f"{field}.{key}" if field else key, stage, notes)
         for key, value in template.items()
     }
 
@@ -246,7 +252,7 @@ def _of_key(
 ) -> float | None:
     names = template["key"] if isinstance(template["key"], list) else [template["key"]]
     if (read := _evaluated(keys, names, stage)) is None and "default" not in template:
-        raise UnsettledError(_missing(keys, names))
+        raise UnsettledError(missing(keys, names))
     origin = "preset" if read is None else keys.origin(read[0])
     key = read[0] if read is not None and origin == "class" else names[0]
     notes.source(field, origin, f"{key} is absent" if read is None else keys.where(key))
@@ -262,12 +268,12 @@ def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, no
     if not absent and word not in cases and "otherwise" not in template:
         known, stated = ", ".join(cases), f"{keys.where(key)}={_brief(value)}"
         if value is None:
-            raise UnsettledError(f"{_missing(keys, [key])}: it is one of {known}")
+            raise UnsettledError(f"{missing(keys, [key])}: it is one of {known}")
         raise UnsettledError(f"{stated} is none of {known}. {suggest(word, cases)}")
     chosen = template["absent"] if absent else cases.get(word, template.get("otherwise"))
     origin: Origin = "preset" if absent else "config"
     notes.source(field, origin, f"{key} is absent" if absent else keys.where(key))
-    return _filled(keys, chosen, field, stage, notes)
+    return filled(keys, chosen, field, stage, notes)
 
 
 def _word(value: Any) -> str:
@@ -277,15 +283,36 @@ def _word(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _of_list(keys: Keys, key: str, field: str, notes: Notes) -> list[int]:
-    value = keys.get(key)
-    if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise UnsettledError(f"{keys.where(key)} is not a list of whole numbers")
-    notes.source(field, "config", keys.where(key))
-    return value
+def _of_list(keys: Keys, template: Mapping[str, Any], field: str, notes: Notes) -> list[Any]:
+    """A list of whole numbers, or of any: of a key, or of `part.key` in a dictionary."""
+    kind, over = ("numbers", "integers")["integers" in template], template.get("over", 1)
+    path = template[kind]
+    value = functools.reduce(
+        lambda part, key: part.get(key) if isinstance(part, Mapping) else None,
+        path.split(".")[1:],
+        keys.get(path.partition(".")[0]),
+    )
+    whole = kind == "integers"
+    fits = isinstance(value, (list, tuple)) and all(
+        is_number(item) and (not whole or (type(item) is int and item % over == 0))
+        for item in value
+    )
+    if not fits:
+        adjective = "" if not whole else "whole " if over == 1 else "even "
+        raise UnsettledError(f"{keys.where(path)} is not a list of {adjective}numbers")
+    notes.source(field, keys.origin(path.partition(".")[0]), keys.where(path))
+    return [item // over if whole else float(item) for item in value]
 
 
-def _missing(keys: Keys, expressions: Sequence[str]) -> str:
+def _dealt(keys: Keys, *, dealt: str, axes: int, pairs: str) -> list[int]:
+    """Axes, or rungs, of pairs that axes take in turn; those that are over stand still and lead."""
+    count = _number(keys, [pairs], None) or 0
+    taken = range(count - count % axes)
+    rest = [0 if dealt == "axis" else -1] * (count % axes)
+    return rest + [pair % axes if dealt == "axis" else pair // axes for pair in taken]
+
+
+def missing(keys: Keys, expressions: Sequence[str]) -> str:
     """Why no expression has a value: what is missing, and what is spelled most like it."""
     words = {text: list(dict.fromkeys(WORD.findall(text))) for text in expressions}
     text = next((t for t in expressions if any(key in keys for key in words[t])), expressions[0])

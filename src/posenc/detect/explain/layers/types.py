@@ -52,8 +52,8 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     unread = known.layers and not {*PATTERN_KEYS} & {*known.layers.get("depends_on", ())}
     if pattern is not None and unread:
         notes.warning(
-            f"{keys.where(pattern[0])}={pattern[1]:g} is not what makes {TYPE_KEYS[0]} in "
-            f"transformers {known.version}, which has a pattern of its own; other code may read it"
+            f"{keys.where(pattern[0])}={pattern[1]:g} does not make {TYPE_KEYS[0]} in "
+            f"transformers {known.version}, whose class has its own pattern; other code may read it"
         )
         pattern = None
     if pattern is not None and count and pattern[1] >= 1:
@@ -171,13 +171,12 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
         )
     if not count:
         if by_type:
-            notes.error(
-                f"{where} is missing, and so is a number of layers: which ones turn is open"
-            )
+            notes.error(f"{where} and the number of layers are missing: which layers turn is open")
         elif still and not known.kinds:
             notes.warning(
-                f"{where} is missing, and so is a number of layers: partly, because those of type "
-                f"{' or '.join(sorted(still))} do not turn, and which they are is open"
+                f"{where} and the number of layers are missing: read in part, because layers of "
+                "type "
+                f"{' or '.join(sorted(still))} do not turn, and which layers those are is open"
             )
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")

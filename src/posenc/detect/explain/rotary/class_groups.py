@@ -78,8 +78,7 @@ def parameters_left_out(
     where = params.path.removesuffix("scaling").removesuffix("parameters") + "parameters"
     of = f" for layers of type {kind!r}" if kind else ""
     notes.remark(
-        f"{where} is left out{of}: {own}, which the class in transformers {known.version} takes "
-        "for it"
+        f"{where} is left out{of}: {own}, the default of the class in transformers {known.version}"
     )
     return Keys({}, where, own)
 
@@ -131,9 +130,8 @@ def _bases_at_top(
 
 def _no_base(params: Keys, known: ClassDefaults, own: Mapping[str, Any]) -> str:
     return (
-        f"{params.where('rope_theta')} is missing, and what the class in transformers "
-        f"{known.version} takes there is not what it takes where the dictionary is left out "
-        f"({own['base']:.10g}): state it"
+        f"{params.where('rope_theta')} is missing: state it. The class in transformers "
+        f"{known.version} takes {own['base']:.10g} only where the whole dictionary is left out"
     )
 
 
@@ -148,8 +146,9 @@ def _with_base(
         value = keys.number(key)
         if value is None and keys.first(other for row in named.values() for other in row):
             notes.warning(
-                f"{keys.where(key)} is left out: {own.get('base'):.10g}, which the class in "
-                f"transformers {known.version} takes for layers of type {label!r}"
+                f"{keys.where(key)} is left out: {own.get('base'):.10g}, the default of the class "
+                "in "
+                f"transformers {known.version} for layers of type {label!r}"
             )
         if value not in (None, own.get("base")):
             notes.warning(

@@ -130,7 +130,7 @@ def _inside(
     """An attention inside a layer: it turns where the main one does, by the same angles."""
     name, given = rule["name"], given._replace(pairing=None)
     if rule["partial_because"]:
-        notes.warning(f"{name}: partly, because {rule['partial_because']}")
+        notes.warning(f"{name}: read in part, because {rule['partial_because']}")
     stated = (key for key in rule["head_size"] if keys.evaluate(key) is not None)
     head = next(stated, rule["head_size"][0])
     if (wide := keys.evaluate(head)) is None:
@@ -188,7 +188,8 @@ def _entry(
     dim, ladder = even(width, notes)
     if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
         notes.warning(
-            f"partly, because {kind!r} counts with the rotated width, which is {width} in the code "
+            f"read in part, because {kind!r} counts with the rotated width, which is {width} in "
+            "the code "
             f"and {dim} in the plan"
         )
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)

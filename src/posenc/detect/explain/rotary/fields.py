@@ -84,8 +84,8 @@ def base_of(
         )
     notes.source("base", "class", f"rope_theta={base:.10g}, transformers {known.version}")
     notes.remark(
-        f"{keys.where('rope_theta')} is left out: {base:.10g}, which the class in transformers "
-        f"{known.version} takes for it"
+        f"{keys.where('rope_theta')} is left out: {base:.10g}, the default of the class in "
+        f"transformers {known.version}"
     )
     return float(base)
 
@@ -238,7 +238,7 @@ def temperature_of(
         values[field] = value
     if missing:
         notes.warning(
-            f"{' and '.join(map(params.where, missing))} missing: partly, because the class "
+            f"{' and '.join(map(params.where, missing))} missing: read in part, because the class "
             "multiplies queries by a factor that grows with the position, and has no number "
             "without; the plan has no such factor"
         )

@@ -143,7 +143,7 @@ def _width_left_out(
         notes.source("share", "class", f"{SHARE}={share:g}, {rule['class'].version}")
         notes.remark(
             f"{keys.where(SHARE)} is left out: {share:g} of a head "
-            f"turns, which the class in transformers {rule['class'].version} takes for it"
+            f"turns, the default of the class in transformers {rule['class'].version}"
         )
     return int(head * share)
 

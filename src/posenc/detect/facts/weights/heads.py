@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import DataError, bad_argument, bad_data, suggest
+from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, suggest
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
 from posenc.detect.explain import (
@@ -204,8 +204,7 @@ class Model(NamedTuple):
 
 
 def _count(key: str, value: float) -> int:
-    if value != int(value) or value < 1:
-        raise bad_data(f"the config: {key}", "a positive integer", value)
+    refuse_data(value != int(value) or value < 1, f"the config: {key}", "a positive integer", value)
     return int(value)
 
 
@@ -360,5 +359,7 @@ def _pairing_source(reading: Reading | None, keys: Keys) -> str:
     sources = (source for entry in reading or () for source in entry.sources)
     stated = next((source for source in sources if source.field == "pairing"), None)
     if stated is not None and stated.origin == "preset":
-        return f"model_type {keys.data.get('model_type')!r}, as {stated.where!r}"
+        family = keys.data.get("model_type")
+        same = "" if family == stated.where else f", of the family {stated.where!r}"
+        return f"model_type {family!r}{same}"
     return "its family" if stated is None else f"{stated.where}"

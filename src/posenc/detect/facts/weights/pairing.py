@@ -25,8 +25,8 @@ BLOCKS = 1.5  # z value of two blocks that withdraws interleaved
 GAP = 0.05  # nats by which the loss of one pairing must be lower
 MOST_SHOWN = 4  # layers
 STATE = (
-    f"Weights are believed from |z| = {THRESHOLD} on. State what is stored: --stored half or "
-    "interleaved, `layout=Projections(stored=)`; of tools that read a config, --pairing."
+    f"Weights are believed from |z| = {THRESHOLD} on. State what is stored by --stored half or "
+    "interleaved (`layout=Projections(stored=)`); to tools that read a config, by --pairing."
 )
 Answer = Literal["half", "interleaved", "unknown"]
 
@@ -63,6 +63,16 @@ class PairingFinding(Displayed):
     claim: Answer
     losses: dict[str, float]
     why: str
+
+    def __str__(self) -> str:
+        z, stated = self.weights, f"{self.stated}, by {self.source}" if self.stated else "nothing"
+        measured = f"similarity z {z.similarity:+.1f}, balance z {z.balance:+.1f}"
+        return (
+            f"{self.pairing}: {self.why}\n"
+            f"  stated: {stated}\n"
+            f"  weights: {self.claim}; {measured}, {z.groups} groups of heads\n"
+            f"  (z above 0 speaks for half, below 0 for interleaved; it counts from {THRESHOLD} on)"
+        )
 
     @property
     def contradiction(self) -> Contradiction | None:
@@ -210,16 +220,18 @@ def weighed(
         against = "half" if sign < 0 else "interleaved"
         say = "two things" if divided and claim != against else against
         why = (
-            f"{source} says {stated}, the weights say {say} ({figures}): they may have been "
-            "permuted, or the config is of another model; a loss probe settles it"
+            f"{source} says {stated}, the weights say {say} ({figures}): the weights may have been "
+            "permuted, or the config may be that of another model; a loss probe settles it"
         )
         return answer("unknown", "nothing", why)
     if stated:
-        agree = "agree" if claim == stated else "do not say"
+        agree = "agree" if claim == stated else "do not tell"
         return answer(stated, origin, f"{source} says so; the weights {agree} ({figures})")
     if claim != "unknown":
-        return answer(claim, "weights", f"the weights say so, as evidence: {figures}")
-    silent = f"the weights do not say ({figures})"
-    tie = f"nothing states it, {silent}, and both losses are as good"
+        return answer(
+            claim, "weights", f"the weights say so ({figures}), which is evidence and no proof"
+        )
+    silent = f"the weights do not tell ({figures})"
+    tie = f"nothing states it, {silent}, and the losses of both are equally good"
     asked = f"nothing states it, and {silent}; a loss probe settles it"
     return answer("unknown", "nothing", tie if losses else asked)

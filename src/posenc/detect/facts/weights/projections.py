@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_data, mismatch
+from posenc._core.errors import DataError, bad_data, mismatch, refuse_data
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Heads, Model, layer_of, split_name
 from posenc.detect.facts.weights.segments import (
@@ -228,15 +228,14 @@ def _attention(
             for named in group
             if named.kind == "weight" and named.role in (part, f"one_{part}", "qkv")
         ]
-        if len(both) > 1:
-            raise bad_data(
-                name,
-                f"one tensor of {'queries' if part == 'q' else 'keys'}",
-                " and ".join(both),
-                "Leave one out: `layout=Projections(only=)`, or names= for what they are.",
-            )
-    if heads.rotated % 2:
-        raise bad_data(name, "an even rotated width", heads.rotated)
+        refuse_data(
+            len(both) > 1,
+            name,
+            f"one tensor of {'queries' if part == 'q' else 'keys'}",
+            " and ".join(both),
+            "Leave one out: `layout=Projections(only=)`, or names= for what they are.",
+        )
+    refuse_data(heads.rotated % 2, name, "an even rotated width", heads.rotated)
     if any(named.role == "one_k" for named in group):
         # A latent projection: heads of queries have a width that no key of a config says.
         heads = heads._replace(kv=None, width=None)
@@ -275,13 +274,13 @@ def _scales(
             shape = named.stored.tensor.shape
             if (size := math.prod(shape)) == 1:
                 continue
-            if size != shape[0] or size != segments[-1].begin + segments[-1].width:
-                raise bad_data(
-                    named.stored.tensor.name,
-                    "one scale, or one for each row",
-                    list(shape),
-                    "Scales of blocks hold no order of rows: convert before quantising.",
-                )
+            refuse_data(
+                size != shape[0] or size != segments[-1].begin + segments[-1].width,
+                named.stored.tensor.name,
+                "one scale, or one for each row",
+                list(shape),
+                "Scales of blocks hold no order of rows: convert before quantising.",
+            )
             yield HeadTensor(named.stored.tensor.name, "scale", 0, segments, named.stored)
 
 

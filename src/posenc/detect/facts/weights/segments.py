@@ -6,7 +6,7 @@ import math
 from dataclasses import replace
 from typing import NamedTuple
 
-from posenc._core.errors import DataError, bad_data
+from posenc._core.errors import DataError, bad_data, refuse_data
 from posenc._core.io.checkpoints import Stored
 from posenc.detect.facts.arrays import MEND
 from posenc.detect.facts.fact import Contradiction, Fact
@@ -66,12 +66,12 @@ def view(kind: str, axis: int, shape: tuple[int, ...]) -> tuple[int, int, int]:
 def channels_of(named: NamedTensor) -> int:
     """The channels of all heads together."""
     shape = named.stored.tensor.shape
-    if len(shape) < (2 if named.kind == "weight" else 1):
-        raise bad_data(
-            named.stored.tensor.name,
-            "a matrix" if named.kind == "weight" else "a vector",
-            f"shape {list(shape)}",
-        )
+    refuse_data(
+        len(shape) < (2 if named.kind == "weight" else 1),
+        named.stored.tensor.name,
+        "a matrix" if named.kind == "weight" else "a vector",
+        f"shape {list(shape)}",
+    )
     return view(named.kind, named.axis, shape)[1]
 
 
@@ -87,13 +87,13 @@ def segments_of(
         return _packed(named, count, heads, model)
     if named.role == "k":
         kv = heads.kv
-        if width is None and kv is None:
-            raise bad_data(
-                caller,
-                "the number of heads of keys",
-                "none stated",
-                "Give `layout=Projections(kv_heads=)`.",
-            )
+        refuse_data(
+            width is None and kv is None,
+            caller,
+            "the number of heads of keys",
+            "none stated",
+            "Give `layout=Projections(kv_heads=)`.",
+        )
         each = count // (kv or 1) if width is None else width
         if count % each or heads.q % (count // each) or (kv is not None and count != kv * each):
             number = f"{kv} heads" if kv is not None else f"a divisor of {heads.q} heads"
@@ -112,10 +112,12 @@ def segments_of(
 
 
 def _fits(caller: str, width: int, heads: Heads, count: int) -> None:
-    if width < heads.rotated:
-        raise bad_data(
-            caller, f"heads of at least {heads.rotated} channels, which turn", f"{count} of {width}"
-        )
+    refuse_data(
+        width < heads.rotated,
+        caller,
+        f"heads of at least {heads.rotated} channels, which turn",
+        f"{count} of {width}",
+    )
 
 
 def _packed(named: NamedTensor, count: int, heads: Heads, model: Model) -> tuple[Segment, ...]:

@@ -175,7 +175,7 @@ def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
         off = np.abs(wrapped(origin - start * frequency))[turning]
         if (off <= 1e-5 + 8 * abs(start) * (FLOAT32 * np.abs(frequency) + error)[turning]).all():
             return start
-    raise NotARotationError("pairs are turned at position 0, by angles of no position")
+    raise NotARotationError("pairs are turned at position 0, where positions turn nothing")
 
 
 # --- frequencies ----------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def _ropes(
                 )
     yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
-        note = "no rule that is known here gives its frequencies: they are listed"
+        note = "no rule that posenc knows gives its frequencies: they are listed"
         yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))
     else:
         yield multiples(total, doubt, base, {**stated, "arrangement": plain})

@@ -170,7 +170,7 @@ def multiples(
     count = len(total)
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
-    note = f"no rule that is known here gives its frequencies: they are multiples of base {base:g}"
+    note = f"no rule that posenc knows gives its frequencies: they are multiples of base {base:g}"
     values = [tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
     scaling = Multipliers(tuple(values))
     return RotationFit(RoPE(2 * count, base=base, scaling=scaling, **common), notes=(note,))

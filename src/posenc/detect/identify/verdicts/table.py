@@ -203,7 +203,9 @@ def _likeness(array: Array) -> Finding:
             return _close(array, values, fits[0])
     name, off = _nearest(values)
     measures = {**measures_of(values), "nearest_residual": off}
-    remarks = (f"of common sinusoids, the nearest is {name}, {100 * off:.0f} % of the table away",)
+    remarks = (
+        f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the table's size",
+    )
     return finding_of(array, kind="table", verdict="unknown", measures=measures, remarks=remarks)
 
 

@@ -10,7 +10,15 @@ from posenc.plot.draw.pictures.scores import (
     similarity,
     stretch,
 )
-from posenc.plot.draw.pictures.tables import counter, find, sum, table, wavelengths, waves  # noqa: A004
+from posenc.plot.draw.pictures.tables import (
+    counter,
+    find,
+    scene,
+    sum,  # noqa: A004
+    table,
+    wavelengths,
+    waves,
+)
 
 __all__ = [
     "Picture",
@@ -21,6 +29,7 @@ __all__ = [
     "find",
     "offset",
     "rotation",
+    "scene",
     "similarity",
     "stretch",
     "sum",

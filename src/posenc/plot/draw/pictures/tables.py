@@ -307,3 +307,58 @@ def find(
     1
     """
     return made("find", locals())
+
+
+def scene(
+    configs: Any = None,
+    ax: Any = None,
+    *,
+    text: int = 6,
+    image: tuple[int, int] = (8, 8),
+    reference: tuple[int, int] = (6, 4),
+    **look: Unpack[Look],
+) -> Picture:
+    """Draw where models put the tokens of a text, a picture and a reference.
+
+    Each model has a map of the heights and widths of positions, and below it a strip for each other
+    axis, such as a time or a number of the picture, on the scale of the widths. Numbers are those
+    of `layer.positions.build`, in tokens.
+
+    Parameters
+    ----------
+    configs : mapping, str, path, or list of them, optional
+        Configs of diffusers as `posenc.from_hf` takes them: a pipeline, whose folder says how its
+        references are placed, or a transformer; or names of `posenc.plot.views.scene.MODELS`, six
+        models that are drawn by default.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; a new figure by default.
+    text : int
+        Tokens of the text.
+    image : (int, int)
+        Rows and columns of the picture, in tokens.
+    reference : (int, int)
+        Those of the reference, `(0, 0)` for none; models without references leave it out.
+    **look
+        `width`: pixels of the picture, at most. The others are as for `table`.
+
+    Returns
+    -------
+    Picture
+        The figure, what it shows, and its files.
+
+    Raises
+    ------
+    ArgumentError
+        If a size is out of range, or a model counts no rows and columns.
+    DataError
+        If a config cannot be read.
+
+    Examples
+    --------
+    >>> import posenc, posenc.plot
+    >>> drawn = posenc.plot.scene("FLUX.1 Kontext")
+    >>> drawn.data.caption
+    ('FLUX.1 Kontext: text at 0; reference at t 1; picture from 0.',)
+    """
+    asked = {"spec": configs, "ax": ax, "text": text, "image": image, "reference": reference}
+    return made("scene", {**asked, "look": look})

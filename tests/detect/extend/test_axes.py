@@ -1,0 +1,198 @@
+"""Larger pictures and longer films: axis by axis, against rotations of one axis and plain loops."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+import posenc
+from posenc import scaling as s
+from posenc.cli import app
+from posenc.detect.extend import Baseline, extend
+from posenc.detect.extend.options import layer_extension
+
+FLUX = {"_class_name": "FluxTransformer2DModel"}
+WAN = {"_class_name": "WanTransformer3DModel"}
+LARGER = {"size": "128x96", "trained": "64x64", "tokens": True}
+VAE = {"_class_name": "AutoencoderKL", "block_out_channels": [128, 256, 512, 512]}
+
+
+def folder(path: Path) -> Path:
+    """A pipeline of Flux, without its weights."""
+    index = {"_class_name": "FluxPipeline", "transformer": ["diffusers", FLUX["_class_name"]],
+             "vae": ["diffusers", VAE["_class_name"]]}  # fmt: skip
+    (path / "model_index.json").write_text(json.dumps(index))
+    for name, config in (("transformer", FLUX), ("vae", VAE)):
+        (path / name).mkdir()
+        (path / name / "config.json").write_text(json.dumps(config))
+    return path
+
+
+def call(*words: Any) -> Result:
+    return CliRunner().invoke(app, ["extend", *map(str, words)])
+
+
+def test_each_axis_has_the_numbers_of_a_rotation_of_its_own() -> None:
+    found = extend(FLUX, **LARGER)
+    assert [axis.name for axis in found.axes] == ["t", "y", "x"]
+    assert found.lengths == (1, 96, 128)
+    assert [bool(axis.options) for axis in found.axes] == [False, True, True]
+    for axis, length in zip(found.axes[1:], found.lengths[1:], strict=True):
+        alone = posenc.RoPE(56, pairing="half")
+        expected = layer_extension("", Baseline(alone, 64), length, window=False)
+        ours = {option.name: option.effect for option in axis.options}
+        for option in expected.options:
+            assert option.name in ("dynamic", "base") or ours[option.name] == option.effect
+        slow = [j for j in range(28) if 64 * 1e4 ** (-2 * j / 56) < 2 * math.pi]
+        assert axis.baseline.slow.nonzero()[0].tolist() == slow
+
+
+def test_the_rules_of_films_and_pictures() -> None:
+    film = extend(WAN, frames=61, trained=21, tokens=True)
+    time = film.axes[0].option("riflex")
+    periods = [2 * math.pi / 1e4 ** (-2 * j / 44) for j in range(22)]
+    k = min(range(22), key=lambda j: abs(periods[j] - 21)) + 1
+    assert time is not None
+    assert time.spec.scalings == (s.RIFLEx(k, 61),)
+    assert "dype" not in film.lines
+    picture = extend(FLUX, **LARGER)
+    assert "riflex" not in picture.lines
+    assert picture.axes[2].option("dype").spec.scalings == (s.DyPE(2, 1, original_length=64),)
+
+
+@pytest.mark.parametrize("name", ["linear", "ntk", "yarn", "llama3", "dype"])
+def test_a_line_puts_the_rule_on_the_axes_that_grow(name: str) -> None:
+    """Evaluated, and turned: the frequencies are those of the table."""
+    found = extend(FLUX, **LARGER)
+    text = found.lines[name].partition("scaling=")[2].removesuffix(")")
+    rule = eval(text, {"posenc": posenc})
+    spec = posenc.from_hf(FLUX).layers[0].spec
+    assert isinstance(spec, posenc.RoPE)
+    frequencies = np.split(posenc.frequencies(spec.replace(scaling=rule)), [8, 36])
+    for axis, own in zip(found.axes, frequencies, strict=True):
+        option: Any = axis.option(name)
+        expected = posenc.frequencies(option.spec if option else axis.baseline.spec)
+        # A base that is written down has six digits.
+        np.testing.assert_allclose(own, expected, rtol=1e-5 if name == "ntk" else 1e-12)
+
+
+def test_pixels_become_tokens_by_the_vae(tmp_path: Path) -> None:
+    found = extend(folder(tmp_path), size="2048x1536", trained="1024x1024")
+    assert found.lengths == (1, 96, 128)
+    assert found.model == "FluxTransformer2DModel"
+    printed = call(tmp_path, "--size", "2048x1536", "--trained", "1024x1024")
+    assert printed.exit_code == 0, printed.output
+    for words in ("y: 28 pairs", "pairs 8-27 meet unseen angles at 128", "no rule is recommended"):
+        assert words in " ".join(printed.output.split())
+    written = call(tmp_path, "--size", "2048x1536", "--trained", "1024x1024", "--json")
+    assert json.loads(written.output)["axes"][2] | {"left_out": {}} == {
+        "axis": "x", "trained": 64, "length": 128, "left_out": {},
+        "unseen": {"none": 20, "linear": 0, "ntk": 19, "yarn": 0, "llama3": 0, "dype": 0},
+    }  # fmt: skip
+
+
+def test_where_the_table_of_a_class_ends() -> None:
+    ends = extend(WAN, frames=1500, trained=21, tokens=True).notes
+    assert "t: the table of the class ends at 1,024 rows, where 1,500 are needed" in ends
+    assert not any(
+        "ends" in note for note in extend(WAN, frames=1024, trained=21, tokens=True).notes
+    )
+
+
+def test_axes_that_share_one_ladder() -> None:
+    """Their pairs are told by the frequencies they have; no line promises what adopt refuses."""
+    from posenc._core.positions.scene import ScenePart, SceneRule
+    from posenc._core.reading import Layer, Reading
+    from posenc.detect.extend.axes import extend_axes
+    from posenc.detect.facts import Facts
+
+    names = ("h", "w")
+    shared = posenc.Arrangement(rule="sections", axes=names, sizes=(3, 5))
+    spec = posenc.RoPE(16, pairing="half", arrangement=shared)
+    scene = SceneRule(names, (ScenePart("image", names),))
+    reading = Reading((Layer("attention", spec=spec, positions=scene),))
+    found = extend_axes(Facts("", plan=reading, config=FLUX), frames=None, **LARGER)
+    for axis, own in zip(found.axes, ([0, 1, 2], [3, 4, 5, 6, 7]), strict=True):
+        expected = posenc.frequencies(spec)[own]
+        np.testing.assert_array_equal(posenc.frequencies(axis.baseline.spec), expected)
+        assert axis.option("ntk") is None
+        assert axis.option("linear") is not None
+    assert found.lines == {}
+    assert "parts of one ladder" in " ".join(found.notes)
+
+
+WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
+    "no training": (FLUX, {"size": "9x9"}, "trained: expected the size that the model was trained"),
+    "one number": (FLUX, {"size": "12", "trained": "1x1"}, "size: expected WIDTHxHEIGHT.*'12'"),
+    "other numbers": (WAN, {"frames": 9, "trained": "3x4"}, "trained: expected a number of frames"),
+    "zero": (FLUX, {"size": "0x5", "trained": "1x1"}, "size: expected WIDTHxHEIGHT"),
+    "no vae": (FLUX, {"size": "9x9", "trained": "8x8"}, "vae/config.json lies beside"),
+    "a length": (FLUX, {"size": "9x9", "to": 9}, "size= and frames= alone"),
+    "text": (
+        {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2},
+        {"size": "9x9", "trained": "8x8"},
+        "a picture or film in the scene of a model",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_sizes_that_cannot_be(name: str) -> None:
+    source, how, message = WRONG[name]
+    with pytest.raises((posenc.ArgumentError, posenc.DataError), match=message):
+        extend(source, **how)
+
+
+def test_the_command_writes_no_config_that_nobody_reads(tmp_path: Path) -> None:
+    target = tmp_path / "longer.json"
+    answer = call(folder(tmp_path), "--size", "2048x2048", "--trained", "1024x1024", "-o", target)
+    assert answer.exit_code == 2
+    assert "no code of diffusers reads a rule from a config" in " ".join(answer.output.split())
+    assert not target.exists()
+    assert call(tmp_path, "--size", "2048x2048", "99").exit_code == 2
+
+
+# --- the other way: positions that are moved ------------------------------------------------------
+
+
+def test_a_scale_brings_a_larger_picture_to_the_positions_of_training() -> None:
+    """As scaled and shifted ids of ComfyUI (ScaleROPE), from its start in equal steps."""
+    rule: Any = posenc.from_hf(WAN).layers[0].positions
+    film = [("video", (3, 4, 5))]
+    scale, shift = (0.5, 0.75, 2.0), (0, 1.5, -2)
+    moved = rule.build(film, scale=scale, shift=shift)["video"]
+    lines = [
+        np.linspace(start, start + step * (count - 1), count)
+        for count, step, start in zip((3, 4, 5), scale, shift, strict=True)
+    ]
+    expected = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 3)
+    np.testing.assert_allclose(moved, expected, rtol=0, atol=1e-15)
+    plain = rule.build(film)["video"]
+    assert rule.build(film, scale=2, shift=1)["video"].dtype == np.int64
+    np.testing.assert_array_equal(rule.build(film, scale=2, shift=1)["video"], 2 * plain + 1)
+    spec: Any = posenc.from_hf(WAN).layers[0].spec
+    halves = posenc.cos_sin(spec.replace(phase="real"), rule.build(film, scale=0.5)["video"])
+    linear = posenc.cos_sin(spec.replace(scaling=s.Linear(2)), plain)
+    np.testing.assert_allclose(halves, linear, rtol=0, atol=1e-6)
+
+
+def test_only_grids_are_moved() -> None:
+    rule: Any = posenc.from_hf({"_class_name": "OvisImageTransformer2DModel"}).layers[0].positions
+    scene = [("text", 4), ("image", (1, 2, 2))]
+    plain, moved = rule.build(scene), rule.build(scene, scale=3, shift=(0, 7, 0))
+    np.testing.assert_array_equal(moved["text"], plain["text"])
+    np.testing.assert_array_equal(moved["image"], 3 * plain["image"] + [0, 7, 0])
+
+
+@pytest.mark.parametrize("name", ["scale", "shift"])
+@pytest.mark.parametrize("value", [(1, 2), "2", None, [True] * 3])
+def test_maps_that_are_none(name: str, value: Any) -> None:
+    rule: Any = posenc.from_hf(WAN).layers[0].positions
+    with pytest.raises(posenc.ArgumentError, match=f"{name}: expected a number, or one for each"):
+        rule.build([("video", (1, 2, 2))], **{name: value})
