@@ -39,7 +39,9 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
     if not wrong.any():
         return []
     heads = () if wrong.all() else tuple(np.flatnonzero(wrong).tolist())
-    named = explained_by(spec, lambda other: not (off(other) > room).any())
+    named = explained_by(
+        spec, lambda other: other.heads == spec.heads and not (off(other) > room).any()
+    )
     if named is not None:
         return [Fault(*named, heads)]
     if isinstance(spec, ALiBi):

@@ -14,7 +14,6 @@ from typing import Any
 from posenc._core.errors import ArgumentError, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
-from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
 from posenc.detect.trace.dumps.folder import trace_folder
@@ -127,8 +126,8 @@ def _of_model(
     return trace_model(model, inputs, expected=expected, layers=layers)
 
 
-def of_side(model: Any, parts: tuple[Part, ...]) -> Trace:
-    """The trace of a loaded model at positions near and far, held against parts of a contract."""
+def of_side(model: Any, other: Any) -> Trace:
+    """The trace of a loaded model at positions near and far, for a `diff` with another side."""
     from posenc.detect.trace.run import trace as trace_model
 
     inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
@@ -141,7 +140,7 @@ def of_side(model: Any, parts: tuple[Part, ...]) -> Trace:
         inputs["position_ids"] = places
         if "attention_mask" in names:  # without one, ids that jump are those of several texts
             inputs["attention_mask"] = torch.ones_like(places)
-    return trace_model(model, inputs, expected=Contract("", parts, ()))
+    return trace_model(model, inputs, expected=other)
 
 
 def _inputs(model: Any, tokens: int) -> dict[str, Any]:

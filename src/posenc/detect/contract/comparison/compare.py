@@ -188,16 +188,17 @@ def _answers_of(
 
 def _traced(a: Comparand, b: Comparand, rows: Sequence[Difference]) -> Iterator[Row]:
     """What attentions do in a run, which no buffer tells."""
-    if b.traced is None or not a.parts:
+    if b.traced is None or a.model is None or not a.whole:
         return
     try:
-        trace = b.traced(a.parts)
+        trace = b.traced(a.model)
     except PosencError as error:
         yield "not_compared", f"what its attentions do in a run: {error}"
         return
     several: dict[tuple[str, str, str], list[Any]] = {}
     for finding in trace.findings:
-        several.setdefault((finding.field, finding.expected, finding.found), []).append(finding)
+        if finding.tensor != "scores" or finding.field == "scale":  # biases have been asked for
+            several.setdefault((finding.field, finding.expected, finding.found), []).append(finding)
     for (field, *values), findings in several.items():
         tensors = " and ".join(dict.fromkeys(finding.tensor for finding in findings))
         where = f"{_layers(sorted({finding.layer for finding in findings}))}, {tensors}"

@@ -63,7 +63,7 @@ def of_model(model: Any, name: str) -> Comparand:
     weightless = any(parameter.is_meta for parameter in model.parameters())
     return of_buffers(name, [*named, *_slopes(model)])._replace(
         remarks=tuple(f"{path} stands unused: no forward calls it" for path in unused),
-        traced=None if weightless else lambda parts: HANDED["trace"]((model, parts)),
+        traced=None if weightless else lambda other: HANDED["trace"]((model, other)),
     )
 
 
