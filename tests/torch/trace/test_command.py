@@ -72,7 +72,18 @@ PARTIAL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", PARTIAL)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(
+            name,
+            marks=()
+            if name in ("llama", "gptj")
+            else pytest.mark.slow("detect/trace", "detect/facts"),
+        )
+        for name in PARTIAL
+    ],
+)
 def test_some_layers(name: str, tmp_path: Path) -> None:
     """Layers that are asked for are built and read alone, and keep their numbers."""
     case = getattr(broken, name)("eager")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import pickle
 from collections.abc import Callable
@@ -53,8 +54,15 @@ def written(folder: Path, arrays: dict[str, Any], layer: int = 0) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize(
+    ("layout", "dtype"),
+    [
+        pytest.param(
+            layout, dtype, marks=() if number % 4 == 0 else pytest.mark.slow("detect/trace")
+        )
+        for number, (layout, dtype) in enumerate(itertools.product(LAYOUTS, DTYPES))
+    ],
+)
 def test_layouts(layout: str, dtype: str, tmp_path: Path) -> None:
     """Each layout in each dtype: agreement, another base, another pairing."""
     form = LAYOUTS[layout]

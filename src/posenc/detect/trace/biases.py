@@ -24,7 +24,7 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
 
     def off(other: Any) -> np.ndarray:
         """By how much each head is not the bias of a spec, but for a number of the whole row."""
-        if other.shapes:
+        if callable(getattr(type(other), "bucket", None)):
             return _spread(added, scores.visible, other.bucket(keys[None, :] - queries[:, None]))
         values = np.asarray(bias_of(other, queries, keys, dtype="float64"))
         apart = added - values
