@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from posenc.detect.trace.dumps.layouts import arranged
 from posenc.detect.trace.expected import expectations
 from posenc.detect.trace.findings import Seen, told
 from posenc.detect.trace.places import Places
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, TracedTensor
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -101,7 +102,9 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
             (tokens, tokens), rows, heads=heads, dtype=own[first.tensor].dtype,
         )  # fmt: skip
         made = told(seen, expectation, Places(first.positions, None, stated=True))
-        layers.append(made.layer)
+        unheld = {*NAMES, "value", "output"} - own.keys()
+        absent = dict.fromkeys(unheld, TracedTensor(why="not seen"))
+        layers.append(replace(made.layer, **absent, mask="not seen"))  # type: ignore[arg-type]
         findings += made.findings
         unseen += [text for text in made.unseen if "no product with a weight" not in text]
         unseen += [f"layer {layer}: {n}, as no file holds it" for n in NAMES if n not in own]
@@ -132,7 +135,7 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
     def group(own: list[int]) -> tuple[HeadTurns, np.ndarray]:
         chosen, factors, left = of_rotations(usual, x[own], y[own])
         still = (np.abs(y[own] - x[own]) <= room * np.abs(x[own])).all()
-        shape = len(own), rows, tokens
+        shape = rows, tokens
         if still or np.median(left) > room:
             none = np.zeros((*shape, 0), complex)
             why = "" if still else NEITHER
@@ -140,8 +143,7 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
         else:
             factors = _exact(chosen, factors, np.ravel(dump.positions), (dtype, room))
             forward = chosen.channels.direction == "forward"
-            values = (factors if forward else factors.conj()).reshape(1, rows, tokens, -1)
-            values = np.broadcast_to(values, (*shape, values.shape[-1]))
+            values = (factors if forward else factors.conj()).reshape(*shape, -1)
             pairs = map(tuple, pairs_of(chosen, width))
             made = HeadTurns(tuple(own), *pairs, values, np.ones(shape))
         return made, (left > room).any(axis=1)
@@ -152,7 +154,7 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
         several = [np.flatnonzero(~odd).tolist()] * (not odd.all())
         groups = [group(own)[0] for own in (*several, *np.flatnonzero(odd)[:, None].tolist())]
     whole = np.ones((rows, tokens), bool)
-    return TensorTurns(width, groups, whole, dtype, np.arange(heads), ~whole)
+    return TensorTurns(width, groups, whole, dtype, np.arange(heads), pooled=False)
 
 
 def _exact(
