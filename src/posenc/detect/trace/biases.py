@@ -24,7 +24,7 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
 
     def off(other: Any) -> np.ndarray:
         """By how much each head is not the bias of a spec, but for a number of the whole row."""
-        if callable(getattr(type(other), "bucket", None)):
+        if hasattr(other, "bucket"):
             return _spread(added, scores.visible, other.bucket(keys[None, :] - queries[:, None]))
         values = np.asarray(bias_of(other, queries, keys, dtype="float64"))
         apart = added - values
@@ -40,8 +40,9 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
         return []
     heads = () if wrong.all() else tuple(np.flatnonzero(wrong).tolist())
     named = explained_by(
-        spec, lambda other: other.heads == spec.heads and not (off(other) > room).any()
-    )
+        spec, lambda other: type(other) is type(spec) and other.heads == spec.heads
+        and not (off(other) > room).any()
+    )  # fmt: skip
     if named is not None:
         return [Fault(*named, heads)]
     if isinstance(spec, ALiBi):

@@ -1,45 +1,48 @@
-"""What all layers of a list do alike that nothing states: no fault of any of them."""
+"""What the layers of a list do alike: no fault of any of them where nothing states it."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.detect.trace.expected import Expectations
-from posenc.detect.trace.places import Places
+from posenc.detect.trace.compared import Fault
+from posenc.detect.trace.findings import Judgement
 from posenc.detect.trace.result import Finding
 
 UNSTATED = "and nothing states what is meant"
 HARMLESS = "which changes no score of a rotation"
 
 
-def parted(
-    findings: Sequence[Finding], stacks: Mapping[int, Any], against: Expectations, places: Places
-) -> tuple[list[Finding], list[str]]:
-    """Findings of some layers, and remarks for what is the same in all of a list."""
-    sizes = Counter(stacks.values())
-    alike = Counter((stacks[f.layer], _what(f)) for f in findings)
-    shifts = Counter((stacks[f.layer], f.found) for f in findings if _shifts(f))
-    kept: list[Finding] = []
-    remarks: dict[str, None] = {}
-    for finding in findings:
-        stack = stacks[finding.layer]
-        every = alike[stack, _what(finding)] == sizes[stack]
-        if every and against.read and finding.field in ("scale", "heads"):
-            why = UNSTATED
-        elif (
-            _shifts(finding)
-            and not places.stated
-            and shifts[stack, finding.found] == 2 * sizes[stack]  # of queries and of keys
-        ):
-            why = HARMLESS
-        else:
-            kept.append(finding)
-            continue
-        text = str(finding).partition(", ")[2]
-        remarks[f"all {sizes[stack]} layers, {text}, {why}"] = None
-    return kept, list(remarks)
+def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, stated: bool) -> None:
+    """Find layers that differ from most of their list; what all do alike becomes a remark."""
+    for layers in stacks.values():
+        habits: dict[Any, Counter[str]] = defaultdict(Counter)
+        for judged in layers:
+            for key, value in judged.habits.items():
+                habits[key][value] += 1
+        usual = {key: count.most_common(1)[0] for key, count in habits.items()}
+        for judged in layers:
+            for (tensor, field), value in judged.habits.items():
+                most, count = usual[tensor, field]
+                if value != most and 2 * count > len(layers):
+                    judged.add(tensor, Fault(field, most, value))
+        alike = Counter(_what(f) for judged in layers for f in judged.findings)
+        shifts = Counter(f.found for judged in layers for f in judged.findings if _shifts(f))
+        for judged in layers:
+            kept = []
+            for finding in judged.findings:
+                why = ""
+                if alike[_what(finding)] == len(layers) and read and finding.field == "heads":
+                    why = UNSTATED
+                elif not stated and shifts[finding.found] == 2 * len(layers) and _shifts(finding):
+                    why = HARMLESS  # of queries and of keys
+                if why:
+                    text = str(finding).partition(", ")[2]
+                    layers[0].remarks.append(f"all {len(layers)} layers, {text}, {why}")
+                else:
+                    kept.append(finding)
+            judged.findings = kept
 
 
 def _what(finding: Finding) -> tuple[Any, ...]:

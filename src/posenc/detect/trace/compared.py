@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.errors import PosencError
 from posenc.detect.contract.comparison.fields import changed, words
 from posenc.detect.contract.comparison.why import why
 from posenc.detect.fit import tolerances, turns
 from posenc.detect.fit import words as sentences
+from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.detect.fit.rotations.rotation import rotations_of
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 
-FARTHEST = 64  # positions that are looked for before the first, and beyond the last
-STILL = 1e-6  # of a turn: angles that cannot be seen
+BEYOND = 64  # positions that are looked for before the first, and after the last
+MOST_PLACES = 2**14  # positions that are looked for at all
+NEAR = 1e-3  # of a turn of size 1: an angle that is that of a position
+STILL = 1e-6  # likewise: an angle that cannot be seen
+SOME = 0.6  # of the tokens: where fewer are off, it is these that are
 UNTURNED = "not turned"
-UNNAMED = ("others, that no one change explains", "no one change explains them")
+UNNAMED = re.compile(r"no one change explains|^[-+.e\d]+$")  # a number that has no name
 
 
 class Fault(NamedTuple):
@@ -35,28 +41,6 @@ class Fault(NamedTuple):
     tokens: tuple[int, ...] = ()
 
 
-@dataclass(eq=False)
-class Result:
-    """What some heads do."""
-
-    spec: Any = None
-    places: np.ndarray | None = None
-    faults: list[Fault] = field(default_factory=list)
-    why: str = ""
-    shift: int = 0
-
-
-@dataclass(eq=False)
-class Cluster:
-    """Heads that are turned alike."""
-
-    heads: tuple[int, ...]
-    group: HeadTurns
-    values: np.ndarray  # (sequences, tokens, pairs)
-    passing: np.ndarray  # (sequences, tokens)
-    result: Result = field(default_factory=Result)
-
-
 class Question(NamedTuple):
     """What a tensor is held against."""
 
@@ -66,363 +50,291 @@ class Question(NamedTuple):
     others: Sequence[tuple[str, RotarySpec]] = ()
     dtype: str = "float32"
     width: int = 0
-    known: bool = True
+    still: bool = True  # whether nothing is to turn, where there is no spec
 
 
-def clusters_of(turned: TensorTurns) -> list[Cluster]:
-    """Heads that are turned alike, the largest cluster first."""
-    room = 16 * tolerances.ROUNDING.get(turned.dtype, 2.0**-24) + 1e-6
-    clusters: list[Cluster] = []
-    for group in turned.groups:
-        near = next((c for c in clusters if _alike(c.group, group, room)), None)
-        if near is None:
-            clusters.append(Cluster(group.heads, group, group.values, group.passing))
-        else:
-            near.heads = (*near.heads, *group.heads)
-    return sorted(clusters, key=lambda c: -len(c.heads))
+@dataclass(eq=False)
+class Reading:
+    """What some heads do, and what of it is not as expected."""
+
+    group: HeadTurns
+    spec: Any = None
+    places: np.ndarray | None = None
+    faults: tuple[Fault, ...] = ()
+    why: str = ""
 
 
-def _alike(one: HeadTurns, other: HeadTurns, room: float) -> bool:
-    """Whether heads turn the same pairs by the same angles."""
-    if (one.pairs, one.outputs, one.why) != (other.pairs, other.outputs, other.why):
-        return False
-    off = turns.unit_of(one.values) - turns.unit_of(other.values)
-    return bool(np.abs(off).max(initial=0.0) <= room)
-
-
-def compare(turned: TensorTurns, question: Question) -> tuple[Cluster, list[Fault]]:
-    """The cluster of most heads, with what it does, and the faults of all."""
-    clusters = clusters_of(turned)
+def compare(turned: TensorTurns, question: Question) -> tuple[Reading, list[Fault]]:
+    """What most heads do, and the faults of all."""
+    dtype = turned.dtype if turned.dtype in tolerances.ROUNDING else "float32"
     question = question._replace(
-        dtype=turned.dtype, width=turned.width, counted=question.counted & turned.read
+        dtype=dtype, width=turned.width, counted=question.counted & turned.read
     )
-    for cluster in clusters:
-        cluster.result = _held(cluster, question)
+    readings = [_read(group, question) for group in turned.groups]
     # Of as many heads, those that agree are the others' measure.
-    clusters.sort(key=lambda c: (-len(c.heads), len(c.result.faults)))
-    main, faults = clusters[0], []
-    for cluster in clusters:
-        heads = () if len(clusters) == 1 else tuple(sorted(cluster.heads))
-        faults += [fault._replace(heads=heads) for fault in cluster.result.faults]
-    unlike = [c for c in clusters if c.result.faults]
-    texts = {tuple((f.field, f.found) for f in c.result.faults) for c in clusters}
-    if len(unlike) == len(clusters) and len(texts) == 1:  # all heads alike in what is wrong
-        faults = list(main.result.faults)
-    return main, faults
+    readings.sort(key=lambda one: (-len(one.group.heads), len(one.faults)))
+    heads: dict[Fault, list[int]] = {}
+    for reading in readings:
+        for fault in reading.faults:
+            heads.setdefault(fault, []).extend(reading.group.heads)
+    faults = [
+        fault._replace(heads=() if len(own) == turned.heads else tuple(sorted(own)))
+        for fault, own in heads.items()
+    ]
+    return readings[0], faults
 
 
-def _held(cluster: Cluster, question: Question) -> Result:
+def _read(group: HeadTurns, question: Question) -> Reading:
     """What some heads do, held against what is expected."""
-    group, spec = cluster.group, question.spec
+    spec = question.spec
     if group.why:
         fault = Fault("pairing", "a rotation of pairs", group.why)
-        return Result(why=group.why, faults=[fault] if spec is not None else [])
+        return Reading(group, faults=(fault,) * (spec is not None), why=group.why)
     if not group.pairs:
-        moving = spec is not None and _moves(spec, question)
-        kind = type(spec).__name__
-        return Result(faults=[Fault("kind", kind, UNTURNED)] if moving else [], why=UNTURNED)
+        fault = Fault("kind", type(spec).__name__, UNTURNED)
+        moves = spec is not None and bool(_moving(spec, question).any())
+        return Reading(group, faults=(fault,) * moves, why=UNTURNED)
     if spec is None:
-        return _unexpected(cluster, question)
-    if not spec.plain and not _one_head(spec):
+        spec, note = _fitted(group, question)
+        fault = Fault("kind", "none", "turned" if spec is None else words(spec))
+        places = None if spec is None else question.places
+        return Reading(group, spec, places, (fault,) * question.still, note)
+    if spec.parameters() or spec.quarters:
         text = f"not compared: angles of {type(spec).__name__} differ by head, or are learned"
-        return Result(why=text)
-    values = _as_pairs(cluster, spec, question)
-    if values is None:
-        return _otherwise(cluster, question)
-    return _angles(cluster, spec, values, question)
+        return Reading(group, why=text)
+    values = of_pairs(group, spec, question)
+    return _otherwise(group, question) if values is None else _angles(group, values, question)
 
 
-def _one_head(spec: RotarySpec) -> bool:
-    return not spec.parameters() and not spec.quarters
-
-
-def _wanted(spec: RotarySpec, places: np.ndarray) -> np.ndarray:
-    """What a spec has there, (tokens, pairs)."""
-    seen = turns.PairTurns(places, np.empty(0), int(places.max(initial=0)) + 1)
-    return turns.expected(spec, seen)
-
-
-def _moves(spec: RotarySpec, question: Question) -> bool:
-    """Whether a turn would be seen at the positions that ran."""
+def _moving(spec: RotarySpec, question: Question) -> np.ndarray:
+    """Which pairs of a spec are seen to turn at the positions that ran."""
     places = question.places[question.counted]
     if not len(places):
-        return False
-    wanted = turns.unit_of(_wanted(spec, places))
-    return bool(np.abs(wanted - 1).max(initial=0.0) > STILL)
+        return np.zeros(spec.pairs, bool)
+    return np.asarray(np.abs(_of_spec(spec, places) - 1).max(axis=0) > STILL)
+
+
+def _of_spec(spec: RotarySpec, places: np.ndarray) -> np.ndarray:
+    """What a spec has there, of unit size, (tokens, pairs)."""
+    seen = turns.PairTurns(places, np.empty(0), int(places.max(initial=0)) + 1)
+    return turns.unit_of(turns.expected(spec, seen))
 
 
 def pairs_of(spec: RotarySpec, width: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """The channels of the pairs of a spec in a head, and where it writes them."""
+    """The channels of the pairs of a spec in a head, and those it writes to."""
     channels = spec.channels
     begin = 0 if channels.part == "leading" else width - spec.dim
     own = [(begin + a, begin + b) for a, b in channels.channels(spec.dim)]
     half = spec.dim // 2
-    out = [(begin + j, begin + j + half) for j in range(half)]
-    return own, out[: len(own)] if channels.output == "half" else own
+    outputs = [(begin + j, begin + j + half) for j in range(half)]
+    return own, outputs[: len(own)] if channels.output == "half" else own
 
 
-def _as_pairs(cluster: Cluster, spec: RotarySpec, question: Question) -> np.ndarray | None:
+def of_pairs(group: HeadTurns, spec: RotarySpec, question: Question) -> np.ndarray | None:
     """How each pair of a spec is turned; None where other channels are paired."""
-    group = cluster.group
     if spec.dim > question.width:
         return None
-    own, out = pairs_of(spec, question.width)
-    seen = {pair: k for k, pair in enumerate(group.pairs)}
-    place = {pair: j for j, pair in enumerate(own)}
-    backward = {(b, a): j for j, (a, b) in enumerate(own) if a > b}
-    if not set(seen) <= set(place) | set(backward):
+    seen = {pair: (number, group.outputs[number]) for number, pair in enumerate(group.pairs)}
+    pairs, outputs = pairs_of(spec, question.width)
+    apart = any(seen[p][1] != o for p, o in zip(pairs, outputs, strict=True) if p in seen)
+    if apart or not {*seen} <= {*pairs}:
         return None
-    values = np.ones((*cluster.values.shape[:2], len(own)), complex) * cluster.passing[..., None]
-    missing = []
-    for j, pair in enumerate(own):
-        k = seen.get(pair, seen.get(pair[::-1]))
-        if k is None:
-            missing.append(j)
-        elif {*group.outputs[k]} != {*out[j]}:
-            return None
-        else:
-            value = cluster.values[..., k]
-            values[..., j] = value if pair in seen else value.conj()
-    if missing:
-        places = question.places[question.counted]
-        still = np.abs(turns.unit_of(_wanted(spec, places)) - 1).max(axis=0, initial=0.0) <= STILL
-        absent = [j for j in missing if not still[j]]
-        if len(absent) > sentences.FEW:
-            return None
-        factor = np.median(np.abs(cluster.values))  # what does not turn has the size of the others
-        values[..., missing] = factor
+    absent = np.array([pair not in seen for pair in pairs])
+    if (absent & _moving(spec, question)).sum() > sentences.FEW:
+        return None
+    # What does not turn has the size of what does.
+    size = np.median(np.abs(group.values), axis=-1, keepdims=True)
+    values = np.repeat(size.astype(complex), len(pairs), axis=-1)
+    values[..., ~absent] = group.values[..., [seen[p][0] for p in pairs if p in seen]]
     return values if spec.channels.direction == "forward" else values.conj()
 
 
-def _unexpected(cluster: Cluster, question: Question) -> Result:
-    """Heads that turn where nothing is expected, or known."""
-    spec, note = fitted(cluster, question.places, question.counted, question.width)
-    text = "turned" if spec is None else words(spec)
-    faults = [Fault("kind", "none", text)] if question.known else []
-    return Result(spec, question.places if spec is not None else None, faults, note)
-
-
-def fitted(
-    cluster: Cluster, places: np.ndarray, counted: np.ndarray, width: int
-) -> tuple[Any, str]:
-    """The spec of some turns, at positions that are taken for granted, or why there is none."""
-    group = cluster.group
-    if places.ndim > 2:
-        if (places != places[..., :1]).any():
-            return None, "turned along several axes"
-        places = places[..., 0]
-    row = int(np.argmax(counted.sum(axis=1)))
-    own = counted[row]
+def _fitted(group: HeadTurns, question: Question) -> tuple[Any, str]:
+    """The spec of some turns, at the positions that are expected, or why there is none."""
+    places = question.places if question.places.ndim == 2 else question.places[..., 0]
+    row = int(np.argmax(question.counted.sum(axis=1)))
+    own = question.counted[row]
     line, first = np.unique(places[row][own], return_index=True)
-    values = cluster.values[row][own][first]
+    values = group.values[row][own][first]
     angle = np.angle(values)
-    error = np.full(angle.shape, 2.0**-22) + 2.0**-22 * np.minimum(np.abs(np.sin(angle)), 1.0)
-    made = Turns(
-        group.pairs, group.outputs, width, line[:, None].astype(np.float64), angle,
+    error = 2.0**-22 * (1 + np.minimum(np.abs(np.sin(angle)), 1.0))
+    observed = Turns(
+        group.pairs, group.outputs, question.width, line[:, None].astype(np.float64), angle,
         np.abs(values), error,
     )  # fmt: skip
     try:
-        return rotations_of(made, ("position",), None, 1.0)[0].spec, ""
-    except NotARotationError as why_not:
-        return None, str(why_not)
-    except Exception as error_:  # noqa: BLE001 - a fit of strange numbers is no answer
-        return None, f"turned as no spec says ({error_})"
+        return rotations_of(observed, ("position",), None, 1.0)[0].spec, ""
+    except (NotARotationError, PosencError, ArithmeticError, ValueError, IndexError) as error_:
+        return None, str(error_)
 
 
-def _otherwise(cluster: Cluster, question: Question) -> Result:
-    """Heads whose pairs are others than expected."""
-    spec: Any = question.spec
-    found, note = _paired(cluster, spec, question), ""
-    if found is None:
-        found, note = fitted(cluster, question.places, question.counted, question.width)
-    if found is None:
-        turning = 2 * len(cluster.group.pairs)
-        text = note or f"{turning} channels turn"
-        return Result(None, None, [Fault("pairing", words(spec.channels), text)], note)
-    faults = []
-    for name, mine, theirs, _ in _changed(spec, found):
-        text = sentences.share(theirs, question.width) if name == "dim" else words(theirs)
-        faults.append(Fault(name, words(mine), text))
-    return Result(found, question.places, faults or [Fault("type", words(spec), words(found))])
+def _otherwise(group: HeadTurns, question: Question) -> Reading:
+    """Heads whose pairs are others than expected: the same angles on other channels, or a fit."""
+    expected: Any = question.spec
+    for candidate in turns.pairings(expected, question.width):
+        values = of_pairs(group, candidate, question) if candidate != expected else None
+        if values is not None and not _wrong(candidate, values, question).any():
+            spec, note = candidate, ""
+            break
+    else:
+        spec, note = _fitted(group, question)
+    if spec is None:
+        text = note or f"{2 * len(group.pairs)} channels turn"
+        return Reading(group, faults=(Fault("pairing", words(expected.channels), text),), why=note)
+    return Reading(group, spec, question.places, tuple(_differing(expected, spec, question.width)))
 
 
-def _paired(cluster: Cluster, spec: RotarySpec, question: Question) -> RotarySpec | None:
-    """The same angles on other channels, where that is all."""
-    places, counted = question.places, question.counted
-    for candidate in turns.pairings(spec, question.width):
-        values = _as_pairs(cluster, candidate, question)
-        if values is not None and candidate != spec:
-            values = values / _factor(candidate, values, counted)
-            if not _wrong(candidate, values, places, counted, question.dtype).any():
-                return candidate
-    return None
-
-
-def _changed(spec: Any, found: Any) -> list[Any]:
-    """The fields that differ: a width with the rest as it was says more than a new ladder."""
-    rows = changed(spec, found)
+def _differing(expected: Any, spec: Any, width: int) -> list[Fault]:
+    """The fields that differ: another width or pairing says more than the rest."""
+    rows = changed(expected, spec) or [("type", expected, spec, None)]
     first = [row for row in rows if row[0] == "dim" or row[0].startswith("pairing")]
-    return first or rows[:1]
+    return [
+        Fault(name, words(a), sentences.share(b, width) if name == "dim" else words(b))
+        for name, a, b, _ in first or rows[:1]
+    ]
 
 
 # --- angles ---------------------------------------------------------------------------------------
 
 
-def _angles(cluster: Cluster, spec: RotarySpec, values: np.ndarray, question: Question) -> Result:
+def _angles(group: HeadTurns, values: np.ndarray, question: Question) -> Reading:
     """Heads whose pairs are those of a spec: at which positions, and how fast."""
-    places, counted = question.places, question.counted
-    factor = _factor(spec, values, counted)
-    values = values / factor
-    wrong = _wrong(spec, values, places, counted, question.dtype)
+    spec: Any = question.spec
+    values = _sized(values, spec, question.counted)
+    wrong = _wrong(spec, values, question)
     if not wrong.any():
-        return Result(spec, places)
-    shifted = _shift(spec, values, question)
-    if shifted is not None:
-        return Result(spec, places + shifted, [], shift=shifted)
-    moving = counted & (np.abs(places).reshape(*counted.shape, -1).max(axis=-1) > 0)
-    share = wrong[moving].mean() if moving.any() else 1.0
-    some = share < 0.6
-    tokens = () if not some else tuple(np.flatnonzero(wrong.any(axis=0)).tolist())
-    located = _located(spec, values, question, wrong)
-    if some and located is not None:
-        return _moved(spec, located, question, wrong, tokens)
-    squared = _wrong(spec, _root(spec, values, places), places, counted, question.dtype)
-    if not squared.any():
-        return Result(spec, None, [Fault("positions", "position p", "turned twice, as 2 p")])
-    rows = _why(spec, values, question, wrong if some else counted)
-    unnamed = not rows or any(text in row.b for row in rows for text in UNNAMED)
-    if unnamed and located is not None:
-        return _moved(spec, located, question, wrong, tokens)
+        return Reading(group, spec, question.places)
+    if not _wrong(spec, values.conj(), question).any():
+        return Reading(
+            group, spec, question.places, (Fault("pairing.direction", "forward", "backward"),)
+        )
+    far = question.counted & (question.places.reshape(*wrong.shape, -1) != 0).any(axis=-1)
+    some = wrong[far].mean() < SOME if far.any() else False
+    tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
+    placed = located(spec, values, question, wrong)
+    twice = placed is not None and (placed == 2 * question.places)[wrong].all()
+    if placed is not None and (some or (twice and not getattr(spec, "scalings", ()))):
+        return Reading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+    rows = _why(values, question, wrong if some else question.counted)
+    if not rows or any(UNNAMED.search(row.b) for row in rows):
+        if placed is not None:
+            return Reading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+        other = None if some else _other(group, values, question)
+        if other is not None:
+            faults = _differing(spec, other, question.width)
+            return Reading(group, other, question.places, tuple(faults))
+    few = _few_pairs(values, question)
     faults = [
-        Fault(row.field, row.a, row.b, (), _odd_pairs(spec, values, question, row), tokens)
+        Fault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
         for row in rows
-    ]
-    found, note = fitted(cluster, places, counted, question.width) if not some else (spec, "")
-    if unnamed and found is not None and not some:
-        named = _changed(spec, found)
-        faults = [Fault(n, words(a), words(b)) for n, a, b, _ in named] or faults
-    return Result(
-        found, places if found is not None else None, faults, note if found is None else ""
-    )
+    ] or [Fault("frequencies", words(spec), "others", (), few, tokens)]
+    return Reading(group, why="turned at other angles", faults=tuple(faults))
 
 
-def _factor(spec: RotarySpec, values: np.ndarray, counted: np.ndarray) -> Any:
-    """What is divided by, so that sizes are those of the spec: one number for each token."""
-    own = np.abs(values).copy()
-    size = np.median(own, axis=-1, keepdims=True)
-    wanted = spec.at(64).attention_factor if spec.needs_length else spec.attention_factor
-    ratio = size / wanted
-    close = np.abs(ratio - 1) < 1e-3
-    return np.where(close | ~counted[..., None] | (ratio == 0), 1.0, ratio)
+def _other(group: HeadTurns, values: np.ndarray, question: Question) -> Any:
+    """Another spec of the same pairs: of a base of models, or a fit."""
+    spec: Any = question.spec
+    for base in BASES:
+        candidate = turns.attempt(spec.replace, base=base) if hasattr(spec, "base") else None
+        if candidate is not None and not _wrong(candidate, values, question).any():
+            return candidate
+    return _fitted(group, question)[0] if len(spec.axes) == 1 else None
 
 
-def _seen(values: np.ndarray, places: np.ndarray, dtype: str) -> Any:
-    length = int(places.max(initial=0)) + 1
-    dtype = dtype if dtype in tolerances.ROUNDING else "float32"
-    return turns.PairTurns(places, values, length, dtype, sized=False)
+def _sized(values: np.ndarray, spec: RotarySpec, counted: np.ndarray) -> np.ndarray:
+    """Values with the sizes of the spec; another factor, or one of each token, is judged apart."""
+    usual = spec.at(BEYOND).attention_factor
+    size = np.median(np.abs(values), axis=-1, keepdims=True)
+    size[size == 0] = usual
+    middle = np.median(size[counted]) if counted.any() else usual
+    if np.abs(size[counted] / middle - 1).max(initial=0.0) < 1e-2:
+        size = middle
+    return np.asarray(values / size * usual) if np.abs(size / usual - 1).max() > 1e-2 else values
 
 
-def _wrong(
-    spec: RotarySpec, values: np.ndarray, places: np.ndarray, counted: np.ndarray, dtype: str
-) -> np.ndarray:
+def _seen(values: np.ndarray, question: Question, row: int) -> turns.PairTurns:
+    """The turns of a sequence, without padding."""
+    own = question.counted[row]
+    line = question.places[row][own]
+    length = int(line.max(initial=0)) + 1
+    return turns.PairTurns(line, values[row][own], length, question.dtype, sized=False)
+
+
+def _wrong(spec: RotarySpec, values: np.ndarray, question: Question) -> np.ndarray:
     """Which tokens are turned otherwise, (sequences, tokens)."""
-    wrong = np.zeros(counted.shape, bool)
-    for row, own in enumerate(counted):
-        if not own.any():
-            continue
-        line = places[row][own]
-        seen = _seen(turns.unit_of(values[row][own]), line, dtype)
-        wanted = turns.unit_of(turns.expected(spec, seen))
-        wrong[row, own] = turns.off_by(spec, seen, wanted)[1]
+    wrong = np.zeros(question.counted.shape, bool)
+    for row, own in enumerate(question.counted):
+        if own.any():
+            seen = _seen(turns.unit_of(values), question, row)
+            expected = turns.unit_of(turns.expected(spec, seen))
+            wrong[row, own] = turns.off_by(spec, seen, expected)[1]
     return wrong
 
 
-def _root(spec: RotarySpec, values: np.ndarray, places: np.ndarray) -> np.ndarray:
-    """Values that are once turned where these are twice."""
-    wanted = np.stack([turns.unit_of(_wanted(spec, line)) for line in places])
-    return turns.unit_of(values) * wanted.conj()
-
-
-def _shift(spec: RotarySpec, values: np.ndarray, question: Question) -> int | None:
-    """By how much all positions of all sequences are moved, if that is all."""
-    if question.places.ndim > 2:
-        return None
-    for shift in sorted(range(-FARTHEST, FARTHEST + 1), key=abs):
-        if not shift or not question.counted.any():
-            continue
-        row = int(np.argmax(question.counted.sum(axis=1)))
-        first = np.flatnonzero(question.counted[row])[-1:]
-        near = _wanted(spec, question.places[row][first] + shift)
-        unit = turns.unit_of(values[row][first])
-        if np.abs(turns.unit_of(near) - unit).max() > 0.05:
-            continue
-        places = question.places + shift
-        if not _wrong(spec, values, places, question.counted, question.dtype).any():
-            return shift
-    return None
-
-
-def _located(
+def located(
     spec: RotarySpec, values: np.ndarray, question: Question, wrong: np.ndarray
 ) -> np.ndarray | None:
-    """The positions whose angles these are; None where some are of none."""
-    if question.places.ndim > 2 or spec.needs_length:
+    """The whole positions whose angles these are, axis by axis; None where some are of none."""
+    last = max(int(np.abs(question.places).max(initial=0)), question.places.shape[1])
+    if spec.needs_length or not wrong.any() or 2 * last > MOST_PLACES:
         return None
-    places, own = question.places.copy(), wrong
-    last = max(int(question.places.max(initial=0)), question.places.shape[1])
-    line = np.arange(-FARTHEST, 2 * last + FARTHEST + 1)
-    table = turns.unit_of(_wanted(spec, np.maximum(line, 0)))
-    table = np.where((line < 0)[:, None], turns.unit_of(_wanted(spec, np.abs(line))).conj(), table)
-    unit = turns.unit_of(values[own])
-    best = [int(line[np.argmin(np.abs(table - row).max(axis=1))]) for row in unit]
-    places[own] = best
-    if _wrong(spec, values, places, own, question.dtype).any():
-        return None
-    return places
+    axes = question.places.reshape(*wrong.shape, -1).shape[-1]
+    steps = np.eye(axes, dtype=int)[:, 0] if axes == 1 else np.eye(axes, dtype=int)
+    origin = _of_spec(spec, 0 * steps[:1])
+    rates = np.angle(_of_spec(spec, steps) * origin.conj())
+    line = np.arange(-BEYOND, 2 * last + BEYOND + 1)
+    unit = turns.unit_of(values[wrong])
+    places = question.places.reshape(*wrong.shape, -1).copy()
+    room = max(NEAR, 8 * tolerances.ROUNDING[question.dtype])
+    for axis, own in enumerate(rates):
+        turning = own != 0
+        table = np.exp(1j * line[:, None] * own[turning]) * origin[0, turning]
+        off = np.array([np.abs(table - row[turning]).max(axis=1, initial=0.0) for row in unit])
+        if (off.min(axis=1) > room).any():
+            return None
+        places[wrong, axis] = line[off.argmin(axis=1)]
+    return places.reshape(question.places.shape)
 
 
 def _moved(
-    spec: RotarySpec, located: np.ndarray, question: Question, wrong: np.ndarray,
-    tokens: tuple[int, ...],
-) -> Result:  # fmt: skip
+    placed: np.ndarray, question: Question, wrong: np.ndarray, tokens: tuple[int, ...]
+) -> Fault:
     """Tokens that have the angles of other positions."""
-    pairs = [(int(a), int(b)) for a, b in zip(question.places[wrong], located[wrong], strict=True)]
-    if all(b == 0 for _, b in pairs):
-        fault = Fault("kind", type(spec).__name__, UNTURNED, tokens=tokens)
-        return Result(spec, located, [fault])
-    texts = list(dict.fromkeys(f"{a} is taken for {b}" for a, b in pairs))
-    more = f"; and so at {len(texts) - 4:,} others" if len(texts) > 4 else ""
-    fault = Fault("positions", "position p", "; ".join(texts[:4]) + more, tokens=tokens)
-    return Result(spec, located, [fault])
+    old, new = question.places[wrong], placed[wrong]
+    shift = np.unique(new - old)
+    text = f"{sentences.offset(int(shift[0]))}" if len(shift) == 1 else ""
+    if not new.any():
+        return Fault("kind", type(question.spec).__name__, UNTURNED, tokens=tokens)
+    if not text and (new == 2 * old).all():
+        text = "turned twice, as position 2 p"
+    if not text:
+        rows = zip(old.tolist(), new.tolist(), strict=True)
+        pairs = list(dict.fromkeys(f"{a} is taken for {b}" for a, b in rows))
+        more = f"; and so at {len(pairs) - 4:,} others" if len(pairs) > 4 else ""
+        text = "; ".join(pairs[:4]) + more
+    return Fault("positions", "position p", text, tokens=tokens)
 
 
-def _why(spec: RotarySpec, values: np.ndarray, question: Question, chosen: np.ndarray) -> list[Any]:
-    """The one change that explains the numbers."""
-    row = int(np.argmax(chosen.sum(axis=1)))
-    own = question.counted[row]
-    line = question.places[row][own]
-    flat = line if line.ndim == 1 else line.max(axis=-1)
-    order = np.argsort(flat, kind="stable")
-    seen = _seen(values[row][own][order], line[order], question.dtype)
+def _why(values: np.ndarray, question: Question, chosen: np.ndarray) -> list[Any]:
+    """The one change that explains the numbers of the sequence that has most of them."""
+    seen = _seen(values, question, int(np.argmax(chosen.sum(axis=1))))
+    order = np.argsort(seen.first, kind="stable")
+    seen = seen.rows(order)
+    spec: Any = question.spec
     size = np.abs(np.abs(seen.values) / np.abs(turns.expected(spec, seen)) - 1).max()
     with contextlib.suppress(ArithmeticError, ValueError):
         return why(spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
     return []
 
 
-def _odd_pairs(
-    spec: RotarySpec, values: np.ndarray, question: Question, row: Any
-) -> tuple[int, ...]:
+def _few_pairs(values: np.ndarray, question: Question) -> tuple[int, ...]:
     """The pairs that are off, where these are few."""
-    if row.field not in ("frequencies", "positions", "pairing"):
-        return ()
     off = np.zeros(values.shape[-1], bool)
-    for number, own in enumerate(question.counted):
+    spec: Any = question.spec
+    for row, own in enumerate(question.counted):
         if own.any():
-            seen = _seen(turns.unit_of(values[number][own]), question.places[number][own],
-                         question.dtype)  # fmt: skip
-            room = turns.allowed(spec, seen, 1.0)
-            wanted = turns.unit_of(turns.expected(spec, seen))
-            off |= (np.abs(seen.values - wanted) > room).any(axis=0)
+            seen = _seen(turns.unit_of(values), question, row)
+            expected = turns.unit_of(turns.expected(spec, seen))
+            off |= (np.abs(seen.values - expected) > turns.allowed(spec, seen, 1.0)).any(axis=0)
     few = max(1, min(sentences.FEW, len(off) // 4))
-    return tuple(np.flatnonzero(off).tolist()) if 0 < off.sum() <= few else ()
+    return tuple(np.flatnonzero(off).tolist()) if off.sum() <= few else ()

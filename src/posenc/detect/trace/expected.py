@@ -28,8 +28,8 @@ class Expected(NamedTuple):
     bias: BiasSpec | None = None
     scale: float | None = None  # where it is stated; or else what is usual
     window: int | None = None
-    known: bool = True  # whether anything is known of rotations
-    windows_known: bool = False
+    stated: bool = True  # whether anything is of rotations
+    windows_stated: bool = False
     tempered: bool = False  # whether scores have a factor that depends on the position
     others: tuple[tuple[str, RotarySpec], ...] = ()
     why: str = ""  # what keeps it from being compared
@@ -53,7 +53,7 @@ class Expectations:
         if callable(source):
             return source(number)
         if isinstance(source, list):
-            return source[number] if number < len(source) else Expected(known=False)
+            return source[number] if number < len(source) else Expected(stated=False)
         return _of_entries(source, number)
 
 
@@ -62,12 +62,12 @@ def expectations(expected: Any, model: Any) -> Expectations:
     if expected is None:
         config = getattr(model, "config", None)
         if config is None:
-            return Expectations("", {"": Expected(known=False)})
+            return Expectations("", {"": Expected(stated=False)})
         try:
             return _of_reading(from_hf(config, on_error="report"), "its config")
         except PosencError as error:
             note = f"what it is held against, because its config cannot be read: {error}"
-            return Expectations("", {"": Expected(known=False)}, [note])
+            return Expectations("", {"": Expected(stated=False)}, [note])
     if isinstance(expected, (str, Path)):
         # A config that leaves something open is read below, as far as it can be.
         with contextlib.suppress(DataError):
@@ -113,7 +113,7 @@ def _of_parts(parts: Sequence[Part], number: int) -> Expected:
     window = next((part.window for part in own if part.window is not None), None)
     return made._replace(
         scale=next((part.scale for part in own if part.scale is not None), None), window=window,
-        windows_known=window is not None or any(part.whole for part in own),
+        windows_stated=window is not None or any(part.whole for part in own),
         tempered=any(part.temperature is not None for part in own),
     )  # fmt: skip
 
@@ -121,8 +121,10 @@ def _of_parts(parts: Sequence[Part], number: int) -> Expected:
 def _of_traced(layer: Any) -> Expected:
     spec = layer.query.spec
     rotary = spec if isinstance(spec, RotarySpec) else None
-    known = rotary is not None or not layer.query.why
-    return Expected(rotary, scale=layer.scale, window=layer.window, known=known, windows_known=True)
+    stated = rotary is not None or not layer.query.why
+    return Expected(
+        rotary, scale=layer.scale, window=layer.window, stated=stated, windows_stated=True
+    )
 
 
 def _of_reading(reading: Reading, name: str) -> Expectations:
@@ -133,7 +135,7 @@ def _of_reading(reading: Reading, name: str) -> Expectations:
         parts.setdefault(part, []).extend(() if entry.attention else (entry,))
     made = {part: Reading(tuple(own)) for part, own in parts.items()}
     notes = [f"part of its config: {text}" for text in reading.errors]
-    return Expectations(name, made or {"": Expected(known=False)}, notes, read=True)
+    return Expectations(name, made or {"": Expected(stated=False)}, notes, read=True)
 
 
 def _of_entries(reading: Reading, number: int) -> Expected:
@@ -142,14 +144,14 @@ def _of_entries(reading: Reading, number: int) -> Expected:
     bias = next((e.spec for e in own if isinstance(e.spec, BiasSpec)), None)
     every = [(e.label, e.spec) for e in reading if isinstance(e.spec, RotarySpec)]
     spec: Any = None if rotary is None else rotary.spec
-    window, known = None, False
+    window, stated = None, False
     for entry in own:
         for size, layers in entry.windows:
             if layers is None or number in layers:
-                window, known = size, True
+                window, stated = size, True
     scale = next((e.scale for e in own if e.scale is not None), None)
     return Expected(
-        spec, bias, scale, window, bool(own) or not every, known,
+        spec, bias, scale, window, bool(own) or not every, stated,
         any(e.logit_scale is not None for e in own),
         tuple((label, other) for label, other in every if other != spec),
         relative=any(e.kind == "relative" for e in own),

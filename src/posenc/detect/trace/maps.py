@@ -95,9 +95,15 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
     ask = Seeds(tensor, cuts)
     count, width = rows.shape[1:]
     reach = _heads(ask, rows)
+    starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
+    used = [
+        cut for cut, begin, end in zip(cuts, starts, starts[1:], strict=False)
+        if reach[:, begin:end].any()
+    ]  # fmt: skip
+    if 0 < len(used) < len(cuts):  # what cancels, such as a number that is replaced by its rounding
+        return linear_map(tensor, used, rows)
     classes = _classes(reach)
     token, several = _owners(ask, rows)
-    starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
     inputs = _inputs(reach, token, count, width, starts)
     if inputs is None:
         return None

@@ -44,7 +44,6 @@ AVERAGES = frozenset(("mean", "sum"))
 # What makes cosines of learned frequencies, or takes rows of them: the result is no weight.
 TABLES = _names("cos sin exp polar view_as_complex __getitem__ index_select gather narrow select")
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
-UNDIFFERENTIATED = ("flex_attention", "flash_attn_func", "flash_attn_varlen_func")
 DEEPEST = 3  # functions of one number between scores and their product
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
 
@@ -67,7 +66,7 @@ class Attention:
 
     query: Tensor
     key: Tensor
-    value: Tensor | None
+    value: Tensor
     output: Cut | None
     path: str = ""
     layer: int | None = None  # its number among the modules of its list
@@ -91,7 +90,6 @@ class Recorder(TorchFunctionMode):
         self.cuts: dict[int, Cut] = {}
         self.order: list[Cut] = []
         self.attentions: list[Attention] = []
-        self.unseen: list[str] = []
         self.place: Any = lambda: ("", None, 0)
         self.call = 0
         self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
@@ -104,6 +102,9 @@ class Recorder(TorchFunctionMode):
             return func(*args, **kwargs)
         if name in ("numpy", "__array__", "tolist", "item") and args[0].requires_grad:
             return func(args[0].detach(), *args[1:], **kwargs)
+        if name == "detach":  # what rounds does so, and what keeps keys for a next call
+            func = torch.Tensor.view_as
+            args = (args[0], args[0])
         result = _with_gradients(func, args, kwargs)
         with torch.inference_mode(False), torch.enable_grad():
             return self._seen(name, args, kwargs, result)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +18,9 @@ from torch.nn.modules.module import (
 
 from posenc._core.errors import ArgumentError, DataError, bad_data, mismatch
 from posenc._core.guard import foreign
-from posenc.detect.trace.common import parted
+from posenc.detect.trace.common import compare_layers
 from posenc.detect.trace.expected import Expectations, Expected, expectations
-from posenc.detect.trace.findings import Seen, told
+from posenc.detect.trace.findings import Judgement, Seen, grid, judge
 from posenc.detect.trace.maps import linear_map
 from posenc.detect.trace.places import Places, places_of
 from posenc.detect.trace.recorder import Attention, Recorder
@@ -248,36 +249,71 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 
 
 def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any) -> Trace:
+    """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
     if not attentions:
-        reasons = "; ".join(dict.fromkeys(recorder.unseen)) or "no product of queries and keys ran"
         todo = "Attention is seen in scaled_dot_product_attention and in softmax."
-        raise bad_data("trace", "a model with attention", reasons, todo)
+        reason = "no product of queries and keys ran"
+        raise bad_data("trace", "a model with attention", reason, todo)
     calls = recorder.calls or [{}]
     sequences = _sequences(calls[0], attentions)
     every = [places_of(taken, positions, sequences) for taken in calls]
-    places = every[0]
     _find_outputs(recorder)
-    parts = _parts(attentions, against, recorder, sequences, places)
-    stacks: dict[int, Any] = {}
-    layers, findings, unseen, remarks = [], [], [*recorder.unseen, *against.notes], []
-    for index, attention in enumerate(attentions):
-        if wanted is not None and index not in wanted:
-            continue
-        seen = _seen(recorder, attention, index, sequences)
-        expected = parts(attention)
-        made = told(seen, expected, every[min(seen.call, len(every) - 1)])
-        layers.append(made.layer)
-        stacks[index] = attention.stack, attention.call
-        findings += made.findings
-        unseen += made.unseen
-        remarks += made.remarks
-    kept, common = parted(findings, stacks, against, places)
-    remarks += common
+    seen = {
+        index: _seen(recorder, attention, index, sequences)
+        for index, attention in enumerate(attentions)
+        if wanted is None or index in wanted
+    }
+    stacks: dict[Any, list[int]] = {}
+    for index in seen:
+        stacks.setdefault((attentions[index].stack, attentions[index].call), []).append(index)
+    judged: dict[Any, list[Judgement]] = {}
+    for stack, members in stacks.items():
+        numbers = [
+            order if attentions[index].layer is None else attentions[index].layer
+            for order, index in enumerate(members)
+        ]
+        places = every[min(stack[1], len(every) - 1)]
+        options = (
+            _judged([seen[index] for index in members], numbers,
+                    functools.partial(against.of, part), places, read=against.read)
+            for part in against.parts
+        )  # fmt: skip
+        # Of the parts of a model it is the one from which fewest layers differ.
+        judged[stack] = min(options, key=_disagreement)
+    compare_layers(judged, read=against.read, stated=every[0].stated)
+    layers = sorted((one for own in judged.values() for one in own), key=lambda j: j.layer.index)
     return Trace(
-        tuple(layers), tuple(kept), expected=against.name, unseen=tuple(unseen),
-        remarks=tuple(remarks),
-    )  # fmt: skip
+        tuple(one.layer for one in layers),
+        tuple(finding for one in layers for finding in one.findings),
+        expected=against.name,
+        unseen=(*against.notes, *(text for one in layers for text in one.unseen)),
+        remarks=tuple(dict.fromkeys(text for one in layers for text in one.remarks)),
+    )
+
+
+def _judged(
+    layers: Sequence[Seen], numbers: Sequence[Any], expected: Callable[[int], Expected],
+    places: Places, *, read: bool,
+) -> list[Judgement]:  # fmt: skip
+    """The layers of a list, held against a part of a model."""
+    pairs = [(own, expected(number)) for own, number in zip(layers, numbers, strict=True)]
+    if not places.stated:
+        grids = [
+            grid(own, wanted) for own, wanted in pairs
+            if wanted.rotary is not None and len(wanted.rotary.axes) > 1
+        ]  # fmt: skip
+        common = Counter(g.tobytes() for g in grids if g is not None).most_common(1)
+        if common:
+            chosen = next(g for g in grids if g is not None and g.tobytes() == common[0][0])
+            places = places._replace(positions=chosen, stated=True)
+    return [judge(own, wanted, places, read=read) for own, wanted in pairs]
+
+
+def _disagreement(layers: Sequence[Judgement]) -> int:
+    """How much speaks against a part of a model."""
+    findings = [finding for one in layers for finding in one.findings]
+    return len(findings) + 4 * sum(f.field in ("dim", "pairing", "kind") for f in findings)
 
 
 def _sequences(inputs: dict[str, Any], attentions: list[Attention]) -> int:
@@ -291,16 +327,17 @@ def _sequences(inputs: dict[str, Any], attentions: list[Attention]) -> int:
 def _seen(recorder: Recorder, attention: Attention, index: int, sequences: int) -> Seen:
     query, key, value = attention.query, attention.key, attention.value
     own = int(query.shape[0]) if query.ndim > 3 else sequences
-    scores = scores_of(recorder, attention, own)
     q, k = int(query.shape[-2]), int(key.shape[-2])
     cross = _crosses(recorder, query, key)
+    tensors = {
+        "query": turned(recorder, query, own),
+        "key": turned(recorder, key, own),
+        "value": None if _shared(key, value) else mixes(recorder, value, own),
+        "output": _output(attention, own),
+    }
     return Seen(
-        index, attention.path, max(attention.call, 0),
-        turned(recorder, query, own), turned(recorder, key, own),
-        None if value is None or _shared(key, value) else mixes(recorder, value, own),
-        _output(attention, own), scores, int(query.shape[-1]), (q, k), own, cross,
-        0 if cross else max(k - q, 0), dtype=str(query.dtype).removeprefix("torch."),
-        heads=by_heads(query, own).shape[0],
+        index, tensors, (q, k), own, scores_of(recorder, attention, own), attention.path,
+        max(attention.call, 0), cross, 0 if cross else max(k - q, 0),
     )  # fmt: skip
 
 
@@ -351,40 +388,3 @@ def _output(attention: Attention, sequences: int) -> Any:
     rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
     made = linear_map(after, [output], rows)
     return None if made is None or not made.mixes else of_map(made, tokens, after)
-
-
-# --- which expectation is whose -------------------------------------------------------------------
-
-
-def _parts(
-    attentions: list[Attention], against: Expectations, recorder: Recorder, sequences: int,
-    places: Places,
-) -> Callable[[Attention], Expected]:  # fmt: skip
-    """The expectation of each attention: by the list of modules it stands in, and its number."""
-    numbers: dict[int, int] = {}
-    counts: Counter[tuple[Any, int]] = Counter()
-    for attention in attentions:
-        key = attention.stack, attention.call
-        order = counts[key]
-        counts[key] += 1
-        numbers[id(attention)] = order if attention.layer is None else attention.layer
-    names = [*against.parts]
-    chosen: dict[Any, str] = {}
-    for attention in attentions:
-        if attention.stack in chosen:
-            continue
-        if len(names) == 1:
-            chosen[attention.stack] = names[0]
-            continue
-        best = (-1, names[0])
-        for name in names:
-            expected = against.of(name, numbers[id(attention)])
-            made = _seen(recorder, attention, 0, sequences)
-            findings = told(made, expected, places).findings
-            score = -len(findings) - 4 * sum(
-                f.field in ("dim", "pairing", "kind") for f in findings
-            )
-            if best[0] == -1 or score > best[0]:
-                best = (score, name)
-        chosen[attention.stack] = best[1]
-    return lambda attention: against.of(chosen[attention.stack], numbers[id(attention)])

@@ -25,7 +25,7 @@ class Scores:
     bias: np.ndarray | None = None  # what is added; 0 where a key is not seen
     room: float = 0.0  # what of it is rounding
     others: int = 0  # products that are added
-    uneven: bool = False  # whether the scale differs by query or head
+    cap: float | None = None  # that of tanh
 
 
 class _Step(NamedTuple):
@@ -58,11 +58,11 @@ def scores_of(recorder: Recorder, attention: Attention, sequences: int) -> Score
     room = ROOM * ROUNDING.get(dtype, 2.0**-24) * max(largest, 1.0)
     scales = np.where(visible & (slopes[0] != 0), np.prod(slopes, axis=0) * alpha, np.nan)
     scale = float(np.nanmedian(scales)) if np.isfinite(scales).any() else 0.0
-    spread = np.nanmax(np.abs(scales - scale), initial=0.0)
     others = sum(c.kind == "product" and c is not steps[-1].cut for c in
                  recorder.reached(steps[-1].tensor))  # fmt: skip
     kept = bias if np.abs(bias).max(initial=0.0) > room else None
-    return Scores(scale, visible, kept, room, others, bool(spread > 1e-2 * abs(scale)))
+    cap = None if len(steps) == 1 else float(np.abs(slopes[0]).max())
+    return Scores(scale, visible, kept, room, others, cap)
 
 
 class _Form:

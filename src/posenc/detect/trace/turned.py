@@ -172,7 +172,8 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
         except NotARotationError:
             return _unknown(heads, read, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
-    values[read] = turns.size * np.exp(1j * turns.angle)
+    # To as many digits as the map has: these tell what cosines were rounded to.
+    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(np.complex64)
     width = matrices.shape[-1]
     still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
     passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]

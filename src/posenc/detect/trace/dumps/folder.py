@@ -23,7 +23,7 @@ from posenc.detect.trace.compared import pairs_of
 from posenc.detect.trace.dumps.files import Dump, read
 from posenc.detect.trace.dumps.layouts import arranged
 from posenc.detect.trace.expected import expectations
-from posenc.detect.trace.findings import Seen, told
+from posenc.detect.trace.findings import Seen, judge
 from posenc.detect.trace.places import Places
 from posenc.detect.trace.result import Trace, TracedTensor
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
@@ -96,19 +96,17 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     for layer, expectation in sorted(wanted.items()):
         own = {d.tensor: _turned(d, expectation.rotary) for d in turned if d.layer == layer}
         first = next(dump for dump in turned if dump.layer == layer)
-        rows, tokens, heads, channels = first.before.shape
-        seen = Seen(
-            layer, "", 0, own.get("query"), own.get("key"), None, None, None, channels,
-            (tokens, tokens), rows, heads=heads, dtype=own[first.tensor].dtype,
-        )  # fmt: skip
-        made = told(seen, expectation, Places(first.positions, None, stated=True))
-        unheld = {*NAMES, "value", "output"} - own.keys()
-        absent = dict.fromkeys(unheld, TracedTensor(why="not seen"))
-        layers.append(replace(made.layer, **absent, mask="not seen"))  # type: ignore[arg-type]
-        findings += made.findings
-        unseen += [text for text in made.unseen if "no product with a weight" not in text]
+        rows, tokens, *_ = first.before.shape
+        seen = Seen(layer, {**own}, (tokens, tokens), rows)
+        judged = judge(seen, expectation, Places(first.positions, None, stated=True))
+        absent = dict.fromkeys(
+            {*NAMES, "value", "output"} - own.keys(), TracedTensor(why="not seen")
+        )
+        layers.append(replace(judged.layer, **absent, mask="not seen"))  # type: ignore[arg-type]
+        findings += judged.findings
+        unseen += [text for text in judged.unseen if "no product with a weight" not in text]
         unseen += [f"layer {layer}: {n}, as no file holds it" for n in NAMES if n not in own]
-        remarks += made.remarks
+        remarks += judged.remarks
     return Trace(
         tuple(layers), tuple(findings), expected=against.name,
         unseen=(*against.notes, *unseen), remarks=tuple(remarks),
@@ -143,7 +141,7 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
         else:
             factors = _exact(chosen, factors, np.ravel(dump.positions), (dtype, room))
             forward = chosen.channels.direction == "forward"
-            values = (factors if forward else factors.conj()).reshape(*shape, -1)
+            values = (factors if forward else factors.conj()).reshape(rows, tokens, -1)
             pairs = map(tuple, pairs_of(chosen, width))
             made = HeadTurns(tuple(own), *pairs, values, np.ones(shape))
         return made, (left > room).any(axis=1)
