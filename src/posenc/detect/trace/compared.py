@@ -21,6 +21,7 @@ from posenc.detect.fit.rotations.rotation import rotations_of
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 
+OF_PICTURES = (2000.0, 256.0)  # bases of FLUX.2 and Z-Image, diffusers 0.42.1
 BEYOND = 64  # positions that are looked for before the first, and after the last
 MOST_PLACES = 2**14  # positions that are looked for at all
 NEAR = 1e-3  # of a turn of size 1: an angle that is that of a position
@@ -234,7 +235,7 @@ def _angles(group: HeadTurns, values: np.ndarray, question: Question) -> Reading
 def _other(group: HeadTurns, values: np.ndarray, question: Question) -> Any:
     """Another spec of the same pairs: of a base of models, or a fit."""
     spec: Any = question.spec
-    for base in BASES:
+    for base in (*BASES, *OF_PICTURES):
         candidate = turns.attempt(spec.replace, base=base) if hasattr(spec, "base") else None
         if candidate is not None and not _wrong(candidate, values, question).any():
             return candidate

@@ -85,7 +85,7 @@ def judge(seen: Seen, expected: Expected, places: Places, *, read: bool = False)
         again = judge(replace(seen, past=0), expected, places, read=read)
         again.remarks.append(f"layer {seen.index}: {seen.past} keys are none of the tokens")
         return again
-    traced = {name: _traced(seen.tensors.get(name), readings[name]) for name in TENSORS}
+    traced: dict[str, Any] = {n: _traced(seen.tensors.get(n), readings[n]) for n in TENSORS}
     layer = TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced)
     judged = Judgement(layer)
     for name in TENSORS:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from posenc.detect.fit.rotations.pairs import NotARotationError, from_matrices
+from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, from_matrices
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.maps import LinearMap, linear_map
 from posenc.detect.trace.recorder import Recorder
@@ -173,7 +173,8 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
             return _unknown(heads, read, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
     # To as many digits as the map has: these tell what cosines were rounded to.
-    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(np.complex64)
+    kind = np.complex64 if turns.eps == FLOAT32 else np.complex128
+    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(kind)
     width = matrices.shape[-1]
     still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
     passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]

@@ -139,12 +139,12 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
             why = "" if still else NEITHER
             made = HeadTurns(tuple(own), (), (), none, np.ones(shape), why)
         else:
-            factors = _exact(chosen, factors, np.ravel(dump.positions), (dtype, room))
+            factors = _exact(chosen, factors, np.ravel(np.asarray(dump.positions)), (dtype, room))
             forward = chosen.channels.direction == "forward"
             values = (factors if forward else factors.conj()).reshape(rows, tokens, -1)
-            pairs = map(tuple, pairs_of(chosen, width))
-            made = HeadTurns(tuple(own), *pairs, values, np.ones(shape))
-        return made, (left > room).any(axis=1)
+            pairs, outputs = map(tuple, pairs_of(chosen, width))
+            made = HeadTurns(tuple(own), pairs, outputs, values, np.ones(shape))
+        return made, np.asarray((left > room).any(axis=1))
 
     alike, odd = group([*range(heads)])
     groups = [alike]
@@ -162,7 +162,8 @@ def _exact(
     seen = PairTurns(positions, factors, int(positions.max(initial=0)) + 1, dtype[0])
     bases = [spec.replace(base=base) for base in BASES] if isinstance(spec, RoPE) else []
     others = (other for *_, other in variants(spec) if getattr(other, "pairs", 0) == spec.pairs)
-    for candidate in (spec, *bases, *others):
+    candidates: Any = (spec, *bases, *others)
+    for candidate in candidates:
         with contextlib.suppress(PosencError, ArithmeticError):
             exact = expected_turns(candidate, seen)
             if np.all(np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]):
