@@ -199,11 +199,11 @@ def _traced(a: Comparand, b: Comparand, rows: Sequence[Difference]) -> Iterator[
     for finding in trace.findings:
         if finding.tensor != "scores" or finding.field == "scale":  # biases have been asked for
             several.setdefault((finding.field, finding.expected, finding.found), []).append(finding)
-    for (field, *values), findings in several.items():
+    for (field, expected, seen), findings in several.items():
         tensors = " and ".join(dict.fromkeys(finding.tensor for finding in findings))
-        where = f"{_layers(sorted({finding.layer for finding in findings}))}, {tensors}"
+        label = f"{_layers(sorted({finding.layer for finding in findings}))}, {tensors}"
         if field not in {row.field for row in rows}:
-            yield _differ(where, field, *values)
+            yield _differ(label, field, expected, seen)
     yield "compared", f"what {len(trace.layers)} attentions do to queries, keys and scores in a run"
     yield from (("not_compared", text) for text in trace.unseen)
 

@@ -130,21 +130,23 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
     room = ROOM * tolerances.ROUNDING[dtype] + 1e-6
     usual = spec if spec is not None and spec.dim <= width else RoPE(width, pairing="half")
 
-    def group(own: list[int]) -> tuple[HeadTurns, np.ndarray]:
+    positions = np.ravel(dump.positions)  # type: ignore[arg-type]
+
+    def group(own: list[int]) -> tuple[HeadTurns, Any]:
         chosen, factors, left = of_rotations(usual, x[own], y[own])
         still = (np.abs(y[own] - x[own]) <= room * np.abs(x[own])).all()
-        shape = rows, tokens
-        if still or np.median(left) > room:
-            none = np.zeros((*shape, 0), complex)
-            why = "" if still else NEITHER
-            made = HeadTurns(tuple(own), (), (), none, np.ones(shape), why)
+        pairs, outputs = pairs_of(chosen, width)
+        why = NEITHER if not still and np.median(left) > room else ""
+        if still or why:
+            pairs, outputs, factors = [], [], factors[:, :0]
         else:
-            factors = _exact(chosen, factors, np.ravel(np.asarray(dump.positions)), (dtype, room))
-            forward = chosen.channels.direction == "forward"
-            values = (factors if forward else factors.conj()).reshape(rows, tokens, -1)
-            pairs, outputs = map(tuple, pairs_of(chosen, width))
-            made = HeadTurns(tuple(own), pairs, outputs, values, np.ones(shape))
-        return made, np.asarray((left > room).any(axis=1))
+            factors = _exact(chosen, factors, positions, (dtype, room))
+        values = factors if chosen.channels.direction == "forward" else factors.conj()
+        values = values.reshape(rows, tokens, len(pairs))
+        turns = HeadTurns(
+            tuple(own), tuple(pairs), tuple(outputs), values, np.ones((rows, tokens)), why
+        )
+        return turns, (left > room).any(axis=1)
 
     alike, odd = group([*range(heads)])
     groups = [alike]
@@ -166,6 +168,8 @@ def _exact(
     for candidate in candidates:
         with contextlib.suppress(PosencError, ArithmeticError):
             exact = expected_turns(candidate, seen)
-            if np.all(np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]):
+            if exact.shape == factors.shape and np.all(
+                np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]
+            ):
                 return exact
     return factors
