@@ -207,6 +207,10 @@ def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     arrays["k.after"] = arrays["k.after"][:, :, :-1]
     with pytest.raises(posenc.DataError, match="number of tokens"):
         posenc.trace_folder(written(tmp_path, arrays), CONFIG)
+    arrays = turned(ROPE)
+    written(tmp_path, {**arrays, "q.after": arrays["q.after"][:, :4]})
+    with pytest.raises(posenc.DataError, match="one shape"):
+        posenc.trace_folder(tmp_path, CONFIG)
     written(tmp_path, {**turned(ROPE), "positions": np.arange(7)})
     with pytest.raises(posenc.DataError, match="number of tokens"):
         posenc.trace_folder(tmp_path, CONFIG)
