@@ -56,7 +56,7 @@ def test_each_door_takes_a_dictionary_a_file_and_a_folder(pipeline: Path) -> Non
         assert posenc.facts(source).of("spec")[0].value == spec
         assert posenc.golden(source)["attention"].spec == spec
         assert not posenc.diff(source, source).rows
-    assert posenc.extend(pipeline, 4096, trained=2048).ways
+    assert posenc.extend(pipeline, 4096, trained=2048).rules
 
 
 def test_the_pipeline_decides_about_references(pipeline: Path) -> None:

@@ -18,8 +18,20 @@ from posenc._core.spec.spec import Value
 
 Size = int | Sequence[Any]
 Affine = float | tuple[float, ...]  # a number for all axes, or for each
+
+
+def _fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
+    """A cell of a picture of `size` by `other` cells, stretched into the middle of a frame."""
+    keeps = size / other > most / other_most  # its form: one of its sides is that of the frame
+    length = most if keeps else round(other_most / other * size)
+    first = round((most - length) / 2.0)
+    step = ((first + length) * (size - 1) / size - first) / max(size - 1, 1)
+    return first + cell * step
+
+
 _CALLS = {
     **expressions.CALLS,
+    "fitted": _fitted,
     "max": lambda *values: functools.reduce(np.maximum, values),
     "min": lambda *values: functools.reduce(np.minimum, values),
 }
@@ -52,6 +64,9 @@ class ScenePart(Value):
         text.tokens, image.rows of another part: the first of that name, 0 where there is none
         largest.rows            the largest of all grids, likewise frames and columns
         next                    one more than the largest coordinate so far
+
+        fitted(h, rows, columns, 30, 45)
+                                a row of a picture that is stretched into the middle of a frame
 
     and in facts of the call, by `+ - * / // %`, `max`, `min`, `round` and `a if b > c else d`, with
     `==`, `<`, `>` or `is None` between b and c.
@@ -204,9 +219,8 @@ class SceneRule(Value):
             Name and size of each part: a number of tokens, or a grid of so many frames, rows and
             columns of tokens. Frames may be a sequence of their times.
         scale, shift : number or tuple of numbers
-            What the positions of grids are multiplied by, and what is then added, for all axes or
-            each. A scale below 1 brings a larger picture to the positions of training. Integers
-            stay integers; others need a spec of `phase="real"`.
+            What positions of grids are multiplied by, and what is added, for all axes or each: a
+            scale below 1 brings a larger picture to where training was, with `phase="real"`.
         **facts
             Facts of the call, by their names in `forward` of the class: `fps`.
 
@@ -254,11 +268,11 @@ class SceneRule(Value):
 
     def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
         """The positions of a grid by the map that the caller asks for."""
+        expected = f"a number, or one for each of the axes {self.axes}"
         for name, numbers in (("scale", scale), ("shift", shift)):
-            array = np.asarray(numbers)
-            if array.dtype.kind not in "iuf" or array.shape not in ((), (len(self.axes),)):
-                expected = f"a number, or one for each of the axes {self.axes}"
-                raise bad_argument(f"SceneRule.build: {name}", expected, repr(numbers)[:80])
+            kind, shape = np.asarray(numbers).dtype.kind, np.shape(numbers)
+            fits = kind in "iuf" and shape in ((), (len(self.axes),))
+            _need(fits, f"build: {name}", expected, repr(numbers)[:80])
         return rows * np.asarray(scale) + np.asarray(shift)
 
     def _piece(self, one: Any) -> _Piece:

@@ -163,8 +163,7 @@ def _encode_file(
     json_: bool,
 ) -> None:
     for name, value in text._asdict().items():
-        if value is not None:
-            raise click.UsageError(f"--{name} is for a text; {path.name} is a file of numbers.")
+        refuse(value is not None, f"--{name} is for a text; {path.name} is a file of numbers.")
     if target.output is None:
         raise click.UsageError(f"{path.name} is a file of numbers: say where the sum goes, -o OUT.")
     layout = files.read_layout(path)

@@ -205,7 +205,7 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
     if spec.shapes:
         raise _LeftOut(f"rows: those of {type(spec).__name__} are learned")
     points, several = _points(part, len(spec.axes)), len(spec.axes) > 1
-    if part.positions is not None and part.positions.builder == "grid":
+    if isinstance(part.positions, Positions) and part.positions.builder == "grid":
         sizes = dict(zip(part.positions.axes or spec.axes, (2, 3, 2, 2), strict=False))
         real = {} if spec.coordinates == "integer" else {"dtype": "float64"}
         points = np.unique(part.positions.build(sizes, **real), axis=0)
@@ -338,7 +338,7 @@ def _scene(part: Part, rule: SceneRule) -> Iterator[Check]:
         yield _check(
             part, "positions", case=f"scene: {name}", scene=scene, order=", ".join(placed.order),
             shape=rows.shape, positions=rows,
-            **{fact: value for fact, value in facts.items() if value is not None},
+            facts=", ".join(f"{fact}={value}" for fact, value in facts.items()),
         )  # fmt: skip
 
 

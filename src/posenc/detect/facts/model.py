@@ -23,7 +23,7 @@ from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.tables import of_tables, short
-from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
+from posenc.detect.facts.weights.heads import Projections, read_model, tells_heads, text_of
 from posenc.detect.facts.weights.layers import counted, counted_blocks
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 from posenc.detect.facts.weights.projections import find
@@ -161,7 +161,8 @@ class Facts(Displayed):
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
             plain = stored.dtype.lower().startswith(("f", "bf"))  # packed numbers have other rows
-            return one if plain and is_main(stored.name, checkpoint.tensors) else None
+            is_told = tells_heads(stored.name, checkpoint.tensors, model.part)
+            return one if plain and is_told else None
         except PosencError:
             pass
         return None

@@ -147,12 +147,12 @@ def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
         for name, rows in (_of_npz(path) if path.suffix == ".npz" else _of_layout(path))
         if rows.ndim == 2 and rows.size
     ]
-    if not fitting:
-        raise bad_data(
-            f"explore: {path}",
-            "an array of two axes (positions, dimensions) of floating numbers",
-            "none",
-        )
+    refuse_data(
+        not fitting,
+        f"explore: {path}",
+        "an array of two axes (positions, dimensions) of floating numbers",
+        "none",
+    )
     for name, rows in fitting:
         _check_numbers(rows, f"explore: {path} {name}".strip())
     return fitting
