@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.errors import PosencError
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
@@ -45,6 +46,8 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
     rows: dict[str, list[Any]] = {"rows": [], "compared": [], "not_compared": []}
     with np.errstate(all="ignore"):  # a side may have NaN and infinities, which are told
         for name, value in (_two_answers if first.answers is not None else compare)(first, second):
+            rows[name].append(value)
+        for name, value in _traced(first, second, rows["rows"]):
             rows[name].append(value)
     # Layers that are mistaken for each other come first, and near positions before far ones.
     rows["rows"].sort(key=lambda row: row.field != "layers")
@@ -181,6 +184,28 @@ def _answers_of(
         fields |= {row.field for row in rows}
         if "state" in fields:
             break  # what it remembers would be in every other answer
+
+
+def _traced(a: Comparand, b: Comparand, rows: Sequence[Difference]) -> Iterator[Row]:
+    """What attentions do in a run, which no buffer tells."""
+    if b.traced is None or a.model is None or not a.whole:
+        return
+    try:
+        trace = b.traced(a.model)
+    except PosencError as error:
+        yield "not_compared", f"what its attentions do in a run: {error}"
+        return
+    several: dict[tuple[str, str, str], list[Any]] = {}
+    for finding in trace.findings:
+        if finding.tensor != "scores" or finding.field == "scale":  # biases have been asked for
+            several.setdefault((finding.field, finding.expected, finding.found), []).append(finding)
+    for (field, expected, seen), findings in several.items():
+        tensors = " and ".join(dict.fromkeys(finding.tensor for finding in findings))
+        label = f"{_layers(sorted({finding.layer for finding in findings}))}, {tensors}"
+        if field not in {row.field for row in rows}:
+            yield _differ(label, field, expected, seen)
+    yield "compared", f"what {len(trace.layers)} attentions do to queries, keys and scores in a run"
+    yield from (("not_compared", text) for text in trace.unseen)
 
 
 def _unasked(label: str, what: str, error: CannotAsk) -> Row:
