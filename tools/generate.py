@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest, newest
 from tools import check_rows
-from tools.pages import family_pairings, shelf, speed_reasons
+from tools.pages import diffusion_classes, family_pairings, shelf, speed_reasons
 from tools.stubs import stub
 
 import posenc
@@ -43,6 +43,7 @@ FILES = (
     "docs/pairing.md",
     "docs/speed.md",
     "docs/rows.md",
+    "docs/diffusion.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -354,6 +355,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "extension": extension,
     "graphs": graphs,
     "rows": check_rows.tables,
+    "diffusion": diffusion_classes.table,
 }
 
 

@@ -80,13 +80,13 @@ def test_times_of_frames_may_be_given() -> None:
 
 
 def test_facts_of_the_call_have_defaults_or_are_asked_for() -> None:
-    parts = (ScenePart("video", ("t / fps",)), ScenePart("text", ("i * scale",)))
-    made = SceneRule(("t",), parts, facts=(("fps", 2.0), ("scale", "required")))
+    parts = (ScenePart("video", ("t / fps",)), ScenePart("text", ("i * step",)))
+    made = SceneRule(("t",), parts, facts=(("fps", 2.0), ("step", "required")))
     film = [("video", (3, 1, 1))]
     np.testing.assert_array_equal(made.build(film)["video"], [0, 0.5, 1])
     np.testing.assert_array_equal(made.build(film, fps=4)["video"], [0, 0.25, 0.5])
-    np.testing.assert_array_equal(made.build([("text", 2)], scale=3)["text"], [0, 3])
-    with pytest.raises(posenc.ArgumentError, match="scale=, a fact of the call that 'text' needs"):
+    np.testing.assert_array_equal(made.build([("text", 2)], step=3)["text"], [0, 3])
+    with pytest.raises(posenc.ArgumentError, match="step=, a fact of the call that 'text' needs"):
         made.build([("text", 2)])
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'fps'"):
         made.build(film, fp=3)
@@ -171,6 +171,6 @@ def test_a_name_that_nothing_has_is_told(text: str) -> None:
 
 
 def test_a_rule_is_its_json() -> None:
-    made = rule(facts=(("fps", 24.0), ("scale", "required")), ends=(3, None, 4), pixels=(4, 8, 8))
+    made = rule(facts=(("fps", 24.0), ("step", "required")), ends=(3, None, 4), pixels=(4, 8, 8))
     assert posenc.from_json(posenc.to_json(made)) == made
     assert str(made) == "a scene of text (i, 0, 0), image (text.tokens, h, w)"

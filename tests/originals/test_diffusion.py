@@ -223,6 +223,7 @@ def test_tables_of_patches_are_those_of_the_class(
     assert_close(posenc.table(entry.spec, positions=placed), rows, ORIGINAL, name)
 
 
+@pytest.mark.slow("presets", "_core/positions")
 def test_tables_that_classes_make_themselves() -> None:
     entry: Any = reading("CogView3PlusTransformer2DModel")["embeddings"]
     placed = entry.positions.build([("text", 5), ("image", (1, 10, 7))])
@@ -374,3 +375,44 @@ def test_another_value_of_a_key_is_read_as_the_class_reads_it(
     after = tables_of(name, text, grid)
     unlike = [part for part in after if before[part].shape != after[part].shape]
     assert unlike or any((before[part] != after[part]).any() for part in after), "it says nothing"
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value", "rows"),
+    [
+        ("WanTransformer3DModel", "rope_max_seq_len", 40, lambda m: [len(m.freqs_cos)] * 3),
+        ("Lumina2Transformer2DModel", "axes_lens", [30, 20, 10], lambda m: map(len, m.freqs_cis)),
+        ("ZImageTransformer2DModel", "axes_lens", [99, 20, 10], lambda m: m.axes_lens),
+        ("CosmosTransformer3DModel", "max_size", [16, 60, 40], lambda m: [max(m.max_size)] * 3),
+    ],
+)
+def test_a_table_ends_where_that_of_the_class_ends(
+    name: str, key: str, value: Any, rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(theirs.SETTINGS, name, {key: value})
+    entry = ROWS[name]["entries"][0]
+    rule: Any = reading(name).layers[0].positions
+    assert rule.ends == tuple(rows(theirs.module(name, entry["module"])))
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_patches_are_counted_in_latents(name: str) -> None:
+    """The size of a token is that of the VAE times each key of patches that the class has."""
+    taken = inspect.signature(getattr(theirs.classes(), name).__init__).parameters
+    patches = {"patch_size", "patch_size_t", "latent_patch_size"} & taken.keys()
+    own = {**ROWS[name].get("defaults", {}), **ROWS[name].get("own", {}).get(name, {})}
+    for key in patches & own.keys():
+        larger = [3, 5, 6] if isinstance(own[key], list) else 6
+        larger = larger[-len(own[key]) :] if isinstance(own[key], list) else larger
+        plans = [
+            posenc.from_hf(
+                {"_class_name": "P", "transformer": config, "vae": vae}, on_error="report"
+            )
+            for vae in [{"_class_name": "AutoencoderKLWan"}]
+            for config in (
+                {"_class_name": name, "use_rotary_positional_embeddings": True, **more}
+                for more in ({"interpolation_scale": 2}, {"interpolation_scale": 2, key: larger})
+            )
+        ]
+        usual, other = (plan.layers[0].positions.pixels for plan in plans)  # type: ignore[union-attr]
+        assert usual != other, key

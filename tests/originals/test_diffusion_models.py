@@ -246,3 +246,34 @@ def test_queries_of_a_whole_model_turn_as_its_plan_says(name: str) -> None:
         if part in placed:
             mine = posenc.rotate(entry.spec, mine, positions=placed[part], seq_dim=-3)
         assert_close(mine, after[:, rows].numpy(), bound * float(x.abs().max()), f"{name} {part}")
+
+
+def test_a_loaded_model_is_held_against_its_config() -> None:
+    small = MODELS["FluxTransformer2DModel"]
+    model = theirs.classes().FluxTransformer2DModel(**small.config)
+    config = {"_class_name": "FluxTransformer2DModel", **small.config}
+    assert posenc.from_hf(model).layers == posenc.from_hf(config).layers
+    alike = posenc.diff(model, config)
+    assert alike.compared
+    assert not alike.rows
+    other = posenc.diff(model, {**config, "axes_dims_rope": [8, 4, 4]})
+    assert {row.where for row in other.rows} == {"attention"}
+    model.pos_embed.theta = 500
+    assert [row.field for row in posenc.diff(model, config).rows] == ["frequencies"]
+
+
+@SLOW
+def test_a_module_that_takes_latents_is_asked_for_a_grid() -> None:
+    small = MODELS["WanTransformer3DModel"]
+    model = theirs.classes().WanTransformer3DModel(**small.config)
+    config = {"_class_name": "WanTransformer3DModel", **small.config}
+    assert "position 31" in posenc.diff(model, config).compared[0]  # where its table ends
+    assert not posenc.diff(model, config).rows
+    assert posenc.diff(model, {**config, "attention_head_dim": 36}).rows
+
+
+def test_a_rotation_that_is_handed_over_is_said_to_be_so() -> None:
+    model = theirs.model("CogVideoXTransformer3DModel")
+    made = posenc.diff(model, {"_class_name": "CogVideoXTransformer3DModel", **model.config})
+    assert not made.compared
+    assert any("the rotation is handed to its forward" in text for text in made.not_compared)

@@ -17,6 +17,7 @@ from posenc.presets.row_types import (
     NoPositionsRule,
     RefusedRule,
     SpecRule,
+    When,
 )
 
 PlaceRow = TypedDict(
@@ -79,12 +80,18 @@ class PlacedSpecRule(_SceneKeys, SpecRule, total=False):
     """The spec is a template, and positions those of a scene."""
 
 
-class PartialRule(CommonRule, total=False):
-    """The class does something beside what other rules say, and nothing here can say it."""
-
-    partial_because: Required[Annotated[str, "what it does"]]
-
-
+PartialRule = TypedDict(
+    "PartialRule",
+    {
+        "name": Annotated[str, "of the entry"],
+        "when": Annotated[When | list[When], "conditions, all of which hold"],
+        "partial_because": Required[
+            Annotated[str, "what the class does beside what other rules say, as no entry can"]
+        ],
+        "source": Annotated[list[str], "where it was read: `file: symbol`"],
+    },
+    total=False,
+)
 DiffusersRule = (
     PresetRule | PlacedSpecRule | ConvolutionRule | NoPositionsRule | RefusedRule | PartialRule
 )

@@ -13,6 +13,7 @@ from posenc.scaling.multipliers import beside
 from posenc.scaling.yarn import APART, turning_index
 
 LINEAR = (1.25, 0.75)  # turns: pairs with fewer are stretched linearly, with more as in NTK
+NONE = 1e-200  # in place of no noise: both ends of a ramp lie behind the last pair
 PLAIN = (16.0, 2.0)  # turns: pairs with more are kept
 
 
@@ -83,14 +84,12 @@ class DyPE(Scaling):
 
     def _ramp(self, turns: tuple[float, float], rungs: Any, numbers: RungArithmetic) -> Any:
         """The index at which a ramp begins, and over how many it rises."""
-        end, kappa = rungs.width // 2, self.noise**2
-        low = high = end  # without noise, both ends lie behind the last pair
-        if kappa:
-            indices = [
-                turning_index(r * kappa, self.original_length, rungs.base, rungs.width, numbers)
-                for r in turns
-            ]
-            low, high = math.floor(indices[0]), math.ceil(indices[1])
+        end, kappa = rungs.width // 2, max(self.noise**2, NONE)
+        indices = [
+            turning_index(r * kappa, self.original_length, rungs.base, rungs.width, numbers)
+            for r in turns
+        ]
+        low, high = math.floor(indices[0]), math.ceil(indices[1])
         low, high = min(max(low, 0), end), min(max(high, 0), end)
         return numbers.number(low), numbers.number(high - low or APART)
 

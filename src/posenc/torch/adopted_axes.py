@@ -60,46 +60,37 @@ class AdoptedAxes(AdoptedRotary):
         return unseen(self._exact, self.original(*args, **kwargs))
 
     def _exact(self, answer: Any) -> Any:
-        pairs = self.trained.pairs
-        if isinstance(answer, Tensor):
-            if answer.is_complex() and answer.shape[-1] == pairs:
-                return torch.complex(*self._turned(answer.real, answer.imag)).to(answer.dtype)
-            if answer.shape[-3:] == (pairs, 2, 2):
-                cos, sin = self._turned(answer[..., 0, 0], answer[..., 1, 0])
-                return torch.stack((cos, -sin, sin, cos), dim=-1).view_as(answer)
-            return answer
+        pairs, dim = self.trained.pairs, self.trained.dim
+        if isinstance(answer, Tensor) and answer.is_complex() and answer.shape[-1] == pairs:
+            return self._turned(answer, answer.dtype).to(answer.dtype)
+        if isinstance(answer, Tensor) and answer.shape[-3:] == (pairs, 2, 2):
+            z = self._turned(torch.complex(*answer[..., 0].double().unbind(-1)), answer.dtype)
+            rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
+            return rows.view_as(answer).to(answer.dtype)
         if not isinstance(answer, (tuple, list)):
             return answer
-        if self._are_pair(answer):
-            return type(answer)(self._of_channels(*answer))
-        return type(answer)([self._exact(part) for part in answer])
+        kind: Any = type(answer)
+        real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
+        shapes = {tuple(part.shape) for part in real}
+        widths = {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
+        if len(real) != 2 or len(answer) != 2 or len(shapes) != 1 or widths:
+            return kind([self._exact(part) for part in answer])
+        columns = self._pair_of if real[0].shape[-1] == dim else [*range(pairs)]
+        first = [columns.index(j) for j in range(pairs)]
+        cos, sin = (part[..., first].double() for part in real)
+        z = self._turned(torch.complex(cos, sin), real[0].dtype)
+        return kind([part[..., columns].to(real[0].dtype) for part in (z.real, z.imag)])
 
-    def _are_pair(self, answer: Any) -> bool:
-        """Whether these are cosines and sines, an entry for each pair or channel."""
-        if len(answer) != 2 or not all(isinstance(part, Tensor) for part in answer):
-            return False
-        cos, sin = answer
-        width = cos.shape[-1] if cos.ndim else 0
-        fits = width in (self.trained.pairs, self.trained.dim) and cos.shape == sin.shape
-        return fits and cos.is_floating_point()
-
-    def _of_channels(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
-        if cos.shape[-1] == self.trained.pairs:
-            return self._turned(cos, sin)
-        first = [self._pair_of.index(j) for j in range(self.trained.pairs)]
-        cos, sin = self._turned(cos[..., first], sin[..., first])
-        return cos[..., self._pair_of], sin[..., self._pair_of]
-
-    def _turned(self, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    def _turned(self, old: Tensor, dtype: torch.dtype) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
-        old = torch.stack((cos, sin)).double()
-        places = self._places(*old)
-        usual = torch.stack(_cos_sin(self.trained, places))
-        pads = old.square().sum(0) < 0.25
-        off = (old - usual).abs().masked_fill(pads, 0.0).max().item() if old.numel() else 0.0
-        reach = places.abs().max().item() if places.numel() else 0.0
+        if not old.numel():
+            return old
+        places = self._places(old.to(torch.complex128).angle())
+        usual, pads = _phasors(self.trained, places), old.abs() < 0.5
+        off = (old - usual).abs().masked_fill(pads, 0.0).max().item()
+        self.reach = int(places.abs().max())
         fastest = max(ladder[-1][0] for ladder in self._ladders if ladder)
-        room = ROOM * reach * fastest + 4 * torch.finfo(cos.dtype).eps
+        room = ROOM * self.reach * fastest + 4 * torch.finfo(dtype).eps
         if not off <= room:
             raise bad_data(
                 f"adopt: {type(self.original).__name__}",
@@ -108,39 +99,31 @@ class AdoptedAxes(AdoptedRotary):
                 "Its table may end, or its config was changed after the model was made: "
                 "posenc.torch.release(model) puts it back.",
             )
-        ours = usual if self.spec == self.trained else torch.stack(_cos_sin(self.spec, places))
+        ours = usual if self.spec == self.trained else _phasors(self.spec, places)
         ours = torch.where(pads, old, ours)
-        if old.numel():
-            change = (ours - old).abs().amax(dim=(0, -1)).flatten()
-            self.change, self.reach = change.max().item(), int(reach)
-            self.place = int(places.flatten(0, -2)[change.argmax()].abs().max())
-        cos, sin = ours.to(cos.dtype)
-        return cos, sin
+        change = (ours - old).abs().amax(-1).flatten()
+        self.change = change.max().item()
+        self.place = int(places.flatten(0, -2)[change.argmax()].abs().max())
+        return ours
 
-    def _places(self, cos: Tensor, sin: Tensor) -> Tensor:
-        """Where each token stands (..., axes): integers places all of them are."""
-        angles = torch.atan2(sin, cos)
-        axes = []
-        for ladder in self._ladders:
-            place = torch.zeros_like(angles[..., 0])
+    def _places(self, angles: Tensor) -> Tensor:
+        """Where each token stands (..., axes): integers where all of them are."""
+        places = torch.zeros(*angles.shape[:-1], len(self._ladders), device=angles.device).double()
+        for axis, ladder in enumerate(self._ladders):
             for _, step, pair in ladder:
-                ahead = angles[..., pair] - step * place
+                ahead = angles[..., pair] - step * places[..., axis]
                 turns = torch.round(ahead / (2 * math.pi))
-                place = place + (ahead - 2 * math.pi * turns) / step
-            axes.append(place)
-        places = torch.stack(axes, dim=-1)
+                places[..., axis] += (ahead - 2 * math.pi * turns) / step
         whole = places.round()
-        near = bool(((places - whole).abs() < WHOLE).all())
-        return whole.long() if near else places
+        return whole.long() if bool(((places - whole).abs() < WHOLE).all()) else places
 
     def extra_repr(self) -> str:
         """What it computes, and in place of what, in `print(model)`."""
         return f"{self.spec!r}, in place of {type(self.original).__name__}"
 
 
-def _cos_sin(spec: RoPE, places: Tensor) -> tuple[Tensor, Tensor]:
-    real = places.is_floating_point() and spec.phase == "exact"
-    spec = spec.replace(phase="real") if real else spec
-    if len(spec.axes) == 1:
-        places = places[..., 0]
-    return functional.cos_sin(spec, places, dtype=torch.float64)
+def _phasors(spec: RoPE, places: Tensor) -> Tensor:
+    if places.is_floating_point() and spec.phase == "exact":
+        spec = spec.replace(phase="real")
+    places = places if len(spec.axes) > 1 else places[..., 0]
+    return torch.complex(*functional.cos_sin(spec, places, dtype=torch.float64))

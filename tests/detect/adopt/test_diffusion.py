@@ -207,7 +207,9 @@ def test_nothing_is_replaced_where_it_cannot_be() -> None:
             adopt(model, **other)
     with pytest.raises(posenc.ArgumentError, match="give its `transformer`"):
         adopt(object())
-    with pytest.raises(posenc.ArgumentError, match="a model with weights, got .* on meta"):
+    with pytest.raises(
+        posenc.ArgumentError, match="an answer to a call by ids, got RuntimeError: .*meta"
+    ):
         adopt(flux().to("meta"))
     assert model.pos_embed is old
 
@@ -271,7 +273,7 @@ class Shell(torch.nn.Module):
 
 @pytest.mark.slow("detect/adopt", "torch/adopted_axes.py", "presets")
 def test_every_module_that_a_row_names_can_be_asked_or_says_why_not() -> None:
-    from posenc.detect.adopt.diffusion import _checked
+    from posenc.detect.adopt.diffusion import _asked
     from posenc.presets.diffusion import rotary_modules, transformers
     from tests.oracles.originals import diffusion as originals
 
@@ -286,7 +288,7 @@ def test_every_module_that_a_row_names_can_be_asked_or_says_why_not() -> None:
                 if not isinstance(layer.spec, posenc.RoPE):
                     continue
                 try:
-                    _checked(shell, leaf, layer.spec, None, "exact")
+                    _asked(shell, leaf, layer.spec, None, "exact")
                 except posenc.PosencError as error:
                     why.append(str(error))
                 else:

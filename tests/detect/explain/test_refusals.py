@@ -48,6 +48,11 @@ def test_a_class_of_diffusers_that_nobody_knows_is_called_so() -> None:
         assert "no config" not in told
 
 
+def test_a_family_that_nobody_knows_has_a_nearest_preset() -> None:
+    with pytest.raises(posenc.DataError, match="The nearest preset is 'hunyuan-dit'"):
+        posenc.from_hf({"model_type": "hunyuan_dit_2", "sample_size": 32})
+
+
 def test_an_adapter_names_its_base_model(tmp_path: Path) -> None:
     adapter = {"base_model_name_or_path": "org/base", "peft_type": "LORA"}
     (tmp_path / "adapter_config.json").write_text(json.dumps(adapter), encoding="utf-8")

@@ -14,7 +14,8 @@ from click.testing import CliRunner, Result
 import posenc
 from posenc import scaling as s
 from posenc.cli import app
-from posenc.detect.extend import Baseline, extend
+from posenc.detect.extend import AxesExtension, Baseline, extend
+from posenc.detect.extend.axes import MORE
 from posenc.detect.extend.options import layer_extension
 
 FLUX = {"_class_name": "FluxTransformer2DModel"}
@@ -39,62 +40,58 @@ def call(*words: Any) -> Result:
 
 
 def test_each_axis_has_the_numbers_of_a_rotation_of_its_own() -> None:
-    found = extend(FLUX, **LARGER)
-    assert [axis.name for axis in found.axes] == ["t", "y", "x"]
-    assert found.lengths == (1, 96, 128)
-    assert [bool(axis.options) for axis in found.axes] == [False, True, True]
-    for axis, length in zip(found.axes[1:], found.lengths[1:], strict=True):
+    found: Any = extend(FLUX, **LARGER)
+    assert isinstance(found, AxesExtension)
+    assert found.axes == ("t", "y", "x")
+    assert (found.trained, found.length, found.rule) == (64, 128, "")
+    assert [axis.name for axis in found.layers] == ["y", "x"]
+    for axis, length in zip(found.layers, (96, 128), strict=True):
         alone = posenc.RoPE(56, pairing="half")
-        expected = layer_extension("", Baseline(alone, 64), length, window=False)
-        ours = {option.name: option.effect for option in axis.options}
-        for option in expected.options:
-            assert option.name in ("dynamic", "base") or ours[option.name] == option.effect
-        slow = [j for j in range(28) if 64 * 1e4 ** (-2 * j / 56) < 2 * math.pi]
-        assert axis.baseline.slow.nonzero()[0].tolist() == slow
+        expected = layer_extension("", Baseline(alone, 64), length, window=False, more=MORE)
+        assert axis.options == expected.options
+    first = next(j for j in range(28) if 64 * 1e4 ** (-2 * j / 56) < 2 * math.pi)
+    assert f"x: pairs {first} to 27 meet unseen angles" in found.notes
+    dype: Any = found.layers[1].option("dype")
+    assert dype.spec.scalings == (s.DyPE(2, 1, original_length=64),)
 
 
-def test_the_rules_of_films_and_pictures() -> None:
-    film = extend(WAN, frames=61, trained=21, tokens=True)
-    time = film.axes[0].option("riflex")
-    periods = [2 * math.pi / 1e4 ** (-2 * j / 44) for j in range(22)]
-    k = min(range(22), key=lambda j: abs(periods[j] - 21)) + 1
-    assert time is not None
-    assert time.spec.scalings == (s.RIFLEx(k, 61),)
-    assert "dype" not in film.lines
-    picture = extend(FLUX, **LARGER)
-    assert "riflex" not in picture.lines
-    assert picture.axes[2].option("dype").spec.scalings == (s.DyPE(2, 1, original_length=64),)
-
-
-@pytest.mark.parametrize("name", ["linear", "ntk", "yarn", "llama3", "dype"])
+@pytest.mark.parametrize("name", ["linear", "ntk", "dynamic", "yarn", "llama3", "dype"])
 def test_a_line_puts_the_rule_on_the_axes_that_grow(name: str) -> None:
     """Evaluated, and turned: the frequencies are those of the table."""
-    found = extend(FLUX, **LARGER)
-    text = found.lines[name].partition("scaling=")[2].removesuffix(")")
-    rule = eval(text, {"posenc": posenc})
-    spec = posenc.from_hf(FLUX).layers[0].spec
-    assert isinstance(spec, posenc.RoPE)
-    frequencies = np.split(posenc.frequencies(spec.replace(scaling=rule)), [8, 36])
-    for axis, own in zip(found.axes, frequencies, strict=True):
-        option: Any = axis.option(name)
-        expected = posenc.frequencies(option.spec if option else axis.baseline.spec)
+    found: Any = extend(FLUX, **LARGER)
+    text = found.lines(name)["posenc"].partition("scaling=")[2].removesuffix(")")
+    spec: Any = posenc.from_hf(FLUX).layers[0].spec
+    spec = spec.replace(scaling=eval(text, {"posenc": posenc}))
+    t, *grown = np.split(posenc.frequencies(spec), [8, 36])
+    np.testing.assert_array_equal(t, posenc.frequencies(posenc.RoPE(16, pairing="half")))
+    for axis, own in zip(found.layers, grown, strict=True):
         # A base that is written down has six digits.
+        expected = posenc.frequencies(axis.option(name).spec)
         np.testing.assert_allclose(own, expected, rtol=1e-5 if name == "ntk" else 1e-12)
 
 
+def test_an_axis_with_a_rule_of_its_own_has_no_line() -> None:
+    """Cosmos was trained with NTK on time; `adopt` adds rules, and refuses a second one there."""
+    cosmos = {"_class_name": "CosmosTransformer3DModel"}
+    found: Any = extend(cosmos, frames=40, trained=20, tokens=True)
+    assert [option.name for option in found.layers[0].options] == ["none", "given"]
+    assert found.lines("given") == found.lines("none") == {}
+
+
 def test_pixels_become_tokens_by_the_vae(tmp_path: Path) -> None:
-    found = extend(folder(tmp_path), size="2048x1536", trained="1024x1024")
-    assert found.lengths == (1, 96, 128)
-    assert found.model == "FluxTransformer2DModel"
-    printed = call(tmp_path, "--size", "2048x1536", "--trained", "1024x1024")
+    asked = ("--size", "2048x1536", "--trained", "1024x1024", "--rule", "yarn")
+    printed = call(folder(tmp_path), *asked)
     assert printed.exit_code == 0, printed.output
-    for words in ("y: 28 pairs", "pairs 8-27 meet unseen angles at 128", "no rule is recommended"):
+    for words in (
+        "trained on 64 positions, asked for 128",
+        "y: 28 pairs",
+        "no rule is recommended",
+        "PerAxis((None, posenc.scaling.YaRN(1.5, original_length=64), posenc.scaling.YaRN(2.0,",
+    ):
         assert words in " ".join(printed.output.split())
-    written = call(tmp_path, "--size", "2048x1536", "--trained", "1024x1024", "--json")
-    assert json.loads(written.output)["axes"][2] | {"left_out": {}} == {
-        "axis": "x", "trained": 64, "length": 128, "left_out": {},
-        "unseen": {"none": 20, "linear": 0, "ntk": 19, "yarn": 0, "llama3": 0, "dype": 0},
-    }  # fmt: skip
+    written = json.loads(call(tmp_path, *asked, "--json").output)
+    assert [layer["layer"] for layer in written["layers"]] == ["y", "x"]
+    assert (written["recommended"], written["rule"]) == (None, "yarn")
 
 
 def test_where_the_table_of_a_class_ends() -> None:
@@ -105,34 +102,19 @@ def test_where_the_table_of_a_class_ends() -> None:
     )
 
 
-def test_axes_that_share_one_ladder() -> None:
-    """Their pairs are told by the frequencies they have; no line promises what adopt refuses."""
-    from posenc._core.positions.scene import ScenePart, SceneRule
-    from posenc._core.reading import Layer, Reading
-    from posenc.detect.extend.axes import extend_axes
-    from posenc.detect.facts import Facts
-
-    names = ("h", "w")
-    shared = posenc.Arrangement(rule="sections", axes=names, sizes=(3, 5))
-    spec = posenc.RoPE(16, pairing="half", arrangement=shared)
-    scene = SceneRule(names, (ScenePart("image", names),))
-    reading = Reading((Layer("attention", spec=spec, positions=scene),))
-    found = extend_axes(Facts("", plan=reading, config=FLUX), frames=None, **LARGER)
-    for axis, own in zip(found.axes, ([0, 1, 2], [3, 4, 5, 6, 7]), strict=True):
-        expected = posenc.frequencies(spec)[own]
-        np.testing.assert_array_equal(posenc.frequencies(axis.baseline.spec), expected)
-        assert axis.option("ntk") is None
-        assert axis.option("linear") is not None
-    assert found.lines == {}
-    assert "parts of one ladder" in " ".join(found.notes)
-
-
 WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
-    "no training": (FLUX, {"size": "9x9"}, "trained: expected the size that the model was trained"),
-    "one number": (FLUX, {"size": "12", "trained": "1x1"}, "size: expected WIDTHxHEIGHT.*'12'"),
-    "other numbers": (WAN, {"frames": 9, "trained": "3x4"}, "trained: expected a number of frames"),
-    "zero": (FLUX, {"size": "0x5", "trained": "1x1"}, "size: expected WIDTHxHEIGHT"),
+    "no training": (FLUX, {"size": "9x9"}, "trained: expected width x height.*None. No config"),
+    "one number": (FLUX, {"size": "12", "trained": "1x1"}, "size: expected width x height.*'12'"),
+    "other numbers": (WAN, {"frames": 9, "trained": "3x4"}, "trained: expected frames"),
+    "zero": (FLUX, {"size": "0x5", "trained": "1x1"}, "size: expected width x height"),
     "no vae": (FLUX, {"size": "9x9", "trained": "8x8"}, "vae/config.json lies beside"),
+    "no more": (FLUX, {"size": "8x4", "trained": "8x8", "tokens": True}, "more than that of train"),
+    "no rule": (FLUX, {**LARGER, "rule": "riflex"}, "a rule that applies to the model"),
+    "one ladder": (
+        {"_class_name": "Ideogram4Transformer2DModel"},
+        {"size": "90x90", "trained": "64x64", "tokens": True},
+        "axes with ladders of their own, got one that they share",
+    ),
     "a length": (FLUX, {"size": "9x9", "to": 9}, "size= and frames= alone"),
     "text": (
         {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2},

@@ -148,6 +148,30 @@ def test_heads_of_another_module_or_packed_ones_contradict_nothing(tmp_path: Pat
         assert posenc.facts(folder).contradictions == ()
 
 
+def heads_of(*rows: int, stem: str = "model.layers", **more: Any) -> tuple[Any, Any]:
+    """Layers whose queries have so many rows, under a config of two heads of 64 channels."""
+    shapes = {
+        f"{stem}.{i}.self_attn.{n}_proj.weight": (r, 128) for i, r in enumerate(rows) for n in "qk"
+    }
+    return {n: np.ones(shape, np.float32) for n, shape in shapes.items()}, config_of(**more)
+
+
+@pytest.mark.parametrize(("case", "count"), [
+    (heads_of(256, 256), 1),
+    (heads_of(256, 128), 0),  # types of layers may differ
+    (heads_of(256, 256, swa_num_attention_heads=4), 0),
+    (heads_of(256, 256, kv_lora_rank=32), 0),
+    (heads_of(256, 256, stem="model.audio_tower.layers"), 0),
+    (heads_of(256, 256, stem="model.qformer.layer"), 0),
+])  # fmt: skip
+def test_heads_are_those_of_all_layers_of_the_text(
+    tmp_path: Path, case: tuple[Any, Any], count: int
+) -> None:
+    """Towers, and layers of several kinds, have heads of their own."""
+    names = [one.one.name for one in posenc.facts(folder_of(tmp_path, *case)).contradictions]
+    assert names == ["heads"] * count
+
+
 def _foreseeing(weights: dict[str, Any]) -> dict[str, Any]:
     """The same with a layer that predicts further tokens, in a list of its own."""
     more = {n.replace("model.layers.0", "mtp.layers.0"): v for n, v in weights.items()}

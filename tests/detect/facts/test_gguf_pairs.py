@@ -120,6 +120,7 @@ def test_blocks_that_the_header_does_not_count_stop_every_tool(
         ((0, 2), {"words": False}),
         ((0, 1, 2), {"nextn_predict_layers": 1}),
         ((0, 1, 2, 3), {"nextn_predict_layers": 1}),
+        ((3,), {"nextn_predict_layers": 1}),
         ((0, 2, 3), {"attention__head_count": [8, 0, 8, 8]}),
     ],
 )

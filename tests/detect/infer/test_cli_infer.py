@@ -90,7 +90,7 @@ def test_recordings(tmp_path: Path) -> None:
 def test_no_spec_is_exit_code_1() -> None:
     result = run("somebodys:nothing", "--dim", "8")
     assert result.exit_code == 1
-    assert "equal tokens stay equal" in result.output
+    assert "equal tokens come out equal" in result.output
 
 
 def test_pickles_in_recordings_are_not_opened(tmp_path: Path) -> None:

@@ -291,11 +291,11 @@ def test_real_coordinates() -> None:
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda x, p: x * 1.0, "equal tokens stay equal"),
+        (lambda x, p: x * 1.0, "equal tokens come out equal"),
         (lambda x, p: half_by_hand(x, p * p), "not a rotation linear in positions"),
         (lambda x, p: half_by_hand(x, np.log1p(p)), "not a rotation linear in positions"),
-        (lambda x, p: x[..., ::-1] * 1.0, "equal tokens stay equal"),
-        (lambda x, p: np.cumsum(x, axis=-1), "equal tokens stay equal"),
+        (lambda x, p: x[..., ::-1] * 1.0, "equal tokens come out equal"),
+        (lambda x, p: np.cumsum(x, axis=-1), "equal tokens come out equal"),
         (lambda x, p: x * np.nan, "no finite numbers"),
     ],
 )
@@ -531,7 +531,7 @@ def test_recordings_that_say_too_little() -> None:
     x = np.random.default_rng(1).normal(size=(40, 16))
     assert "the same" in str(posenc.infer_spec((x, x, np.arange(40))))
     noise = np.random.default_rng(2).normal(size=(40, 16))
-    assert "no channel gains" in str(posenc.infer_spec((x, noise, np.arange(40))))
+    assert "no two channels form a pair" in str(posenc.infer_spec((x, noise, np.arange(40))))
     y = posenc.rotate(RoPE(16, pairing="half"), x, positions=np.arange(40) * 7)
     assert "one step apart" in str(posenc.infer_spec((x, y, np.arange(40) * 7 + 3)))
 
@@ -587,7 +587,7 @@ def test_calls_that_failed_count() -> None:
 
 def test_a_table_of_no_known_rule_is_none() -> None:
     weight = np.random.default_rng(0).normal(size=(512, 32))
-    assert "no sinusoidal convention that is known here" in str(
+    assert "no sinusoidal convention that posenc knows" in str(
         posenc.infer_spec(lambda p: weight[p])
     )
 
@@ -676,7 +676,7 @@ def test_what_is_no_bias_of_distance() -> None:
 @pytest.mark.parametrize(
     ("arguments", "more", "words"),
     [
-        ((lambda x, p: x,), {"dim": 1}, "2 to 4096"),
+        ((lambda x, p: x,), {"dim": 1}, "2 to 4,096"),
         ((lambda x, p: x,), {"kind": "none"}, "rotary or cos_sin"),
         ((lambda x, p: x,), {"dim": 8, "axes": "hw"}, "a tuple of names"),
         ((lambda x, p: 1 / 0,), {"dim": 8}, "ZeroDivisionError"),

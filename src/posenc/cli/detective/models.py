@@ -167,10 +167,10 @@ def extend(
 
     Of a diffusion model, a folder of its pipeline or transformer, --size or --frames are the new
     ones and --trained, written alike, those of its training. No code reads a rule from its config,
-    so the rules come with lines of Python.
+    so --rule NAME prints a line of Python.
     """
-    from posenc.detect.extend import AxesExtension, extend
-    from posenc.detect.extend.report import lines, lines_of_axes
+    from posenc.detect.extend import extend
+    from posenc.detect.extend.report import lines
 
     grids = how["size"] is not None or how["frames"] is not None
     refuse(
@@ -185,8 +185,7 @@ def extend(
     target.check()
     source: Any = standard_input(CONFIG, inputs.CONFIG) if config == "-" else file_there(config)
     extension = extend(source, length or to, **how)
-    report: Any = lines_of_axes if isinstance(extension, AxesExtension) else lines
-    text = [*report(extension, width_of_lines() or 1000)]
+    text = [*lines(extension, width_of_lines() or 1000)]
     if target.output is not None:
         outputs.write_whole(target.output, json.dumps(extension.config(), indent=2) + "\n")
         text.append(f"written: {target.output}")
@@ -231,7 +230,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
     output, force = target
     refuse(
         output is None and (formats is not None or force),
-        "-o FILE is missing: --format and --force say how it is written.",
+        "-o is missing: --format and --force say how its file is written.",
     )
     from posenc.detect.contract import golden
     from posenc.detect.contract.files import targets, text_of

@@ -123,8 +123,7 @@ def locate(
         extra["within"] = _range(within)
     if vector is None:
         for option, value in zip(("--row", "--tensor", "--before"), part[:3], strict=True):
-            if value is not None:
-                raise click.UsageError(f"{option} is for a VECTOR.")
+            refuse(value is not None, f"{option} is for a VECTOR.")
         refuse(len(set(at)) != len(at), "--at: one value for each dimension.")
         location = locate(any_spec(choice), dict(zip(at, values, strict=True)), **extra)
     else:

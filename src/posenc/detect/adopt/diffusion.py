@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch import nn
 
 from posenc._core.errors import (
-    ArgumentError,
     DataError,
     PosencError,
     bad_argument,
@@ -47,47 +46,28 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         DataError,
     )
     reading = facts(model).reading
-    layers = [layer for layer in reading if isinstance(layer.spec, RoPE)]
-    replaced, left = [], [*reading.errors]
-    for leaf in leaves:
-        errors: list[PosencError] = []
-        for layer in layers:
+    replaced: dict[str, tuple[AdoptedAxes, Layer]] = {}
+    errors: dict[str, PosencError] = {}
+    for leaf, layer in itertools.product(leaves, reading):
+        if isinstance(layer.spec, RoPE) and leaf not in replaced:
             try:
-                new = _checked(model, leaf, layer.spec, scaling, phase)
+                replaced[leaf] = _asked(model, leaf, layer.spec, scaling, phase), layer
             except PosencError as error:
-                errors.append(error)
-                continue
-            replaced.append((new, _replacement(new, leaf, layer)))
-            break
-        else:
-            left += [f"{leaf}: {error}" for error in errors]
+                errors[leaf] = error
+    left = [f"{leaf}: {error}" for leaf, error in errors.items() if leaf not in replaced]
     if not replaced:
-        raise (
-            errors[-1]
-            if layers
-            else DataError(mismatch(CALLER, "a rotation in its plan", "; ".join(left) or "none"))
+        why = "; ".join(reading.errors) or "none"
+        raise next(
+            iter(errors.values()), DataError(mismatch(CALLER, "a rotation in its plan", why))
         )
-    for new, row in replaced:
-        setattr(model, row.path, new)
+    for leaf, (new, _) in replaced.items():
+        setattr(model, leaf, new)
     notes = [f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed]
-    rows = tuple(row for _, row in replaced)
+    rows = tuple(_replacement(leaf, *pair) for leaf, pair in replaced.items())
     return Adoption(name, replaced=rows, left=tuple(left), remarks=(*notes, *reading.warnings))
 
 
-def _checked(
-    model: Any, leaf: str, trained: Any, scaling: Scaling | None, phase: str
-) -> AdoptedAxes:
-    """What takes the place of a module, asked once."""
-    more = () if scaling is None else (scaling,)
-    spec = trained.replace(scaling=(*trained.scalings, *more))
-    if phase == "float32":
-        spec = spec.replace(phase=phase)
-    new = AdoptedAxes(getattr(model, leaf), trained, spec)
-    _ask(new, model)
-    return new
-
-
-def _replacement(new: AdoptedAxes, leaf: str, layer: Layer) -> Replacement:
+def _replacement(leaf: str, new: AdoptedAxes, layer: Layer) -> Replacement:
     wrong = new.place if new.change > CONSIDERABLE else None
     trained = None if new.spec.scaling == new.trained.scaling else new.trained
     return Replacement(
@@ -99,28 +79,29 @@ def _replacement(new: AdoptedAxes, leaf: str, layer: Layer) -> Replacement:
 # --- one call of a module, which says what it takes by the names of its arguments -----------------
 
 
-def _ask(new: AdoptedAxes, model: nn.Module) -> None:
-    """Call a module as the model does; raise where its answers are not those of the config."""
-    called = getattr(new.original, "forward", new.original)
-    names = inspect.signature(called).parameters
-    device = next((one.device for one in (*model.parameters(), *model.buffers())), None)
-    refuse_if(
-        device is None or device.type == "meta",
-        mismatch(CALLER, "a model with weights", f"a {type(model).__name__} on {device}"),
-        ArgumentError,
-    )
-    errors = ["no cosines and sines in its answer"]
-    for sample in _samples(len(new.trained.axes), device):
+def _asked(
+    model: Any, leaf: str, trained: RoPE, scaling: Scaling | None, phase: str
+) -> AdoptedAxes:
+    """What takes the place of a module, whose answer to a call is that of the config."""
+    more = () if scaling is None else (scaling,)
+    own = {"phase": phase} if phase == "float32" else {}
+    spec = trained.replace(scaling=(*trained.scalings, *more), **own)
+    new = AdoptedAxes(getattr(model, leaf), trained, spec)
+    names = inspect.signature(getattr(new.original, "forward", new.original)).parameters
+    device = next((one.device for one in (*model.parameters(), *model.buffers())), "cpu")
+    why: list[str] = []
+    for sample in _samples(len(trained.axes), device):
         try:
             with foreign(f"{CALLER}: a rotary module"), torch.no_grad():
                 new(**{key: value for key, value in sample.items() if key in names})
         except PosencError:
             raise
         except Exception as error:  # noqa: BLE001 - code of others, which may raise anything
-            errors.append(f"{type(error).__name__}: {error}")
+            why.append(f"{type(error).__name__}: {error}")
         if new.reach >= 0:
-            return
-    raise bad_argument(CALLER, f"an answer to a call by {', '.join(names)}", errors[-1])
+            return new
+    first = next(iter(why), "no cosines and sines in its answer")
+    raise bad_argument(CALLER, f"an answer to a call by {', '.join(names)}", first)
 
 
 def _samples(axes: int, device: Any) -> Iterator[dict[str, Any]]:

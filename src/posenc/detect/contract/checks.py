@@ -205,7 +205,7 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
     if spec.shapes:
         raise _LeftOut(f"rows: those of {type(spec).__name__} are learned")
     points, several = _points(part, len(spec.axes)), len(spec.axes) > 1
-    if part.positions is not None and part.positions.builder == "grid":
+    if isinstance(part.positions, Positions) and part.positions.builder == "grid":
         sizes = dict(zip(part.positions.axes or spec.axes, (2, 3, 2, 2), strict=False))
         real = {} if spec.coordinates == "integer" else {"dtype": "float64"}
         points = np.unique(part.positions.build(sizes, **real), axis=0)
@@ -334,11 +334,12 @@ def _scene(part: Part, rule: SceneRule) -> Iterator[Check]:
         name: (1.0, 1.0, 1.0) if fact == "required" else fact for name, fact in rule.facts
     }
     scene = ", ".join(f"{name} {size}" for name, size in sizes.items())
-    for name, rows in (placed := rule.build([*sizes.items()], **facts)).items():
+    placed = rule.replace(ends=()).build([*sizes.items()], **facts)  # as angles, beyond a table
+    for name, rows in placed.items():
         yield _check(
             part, "positions", case=f"scene: {name}", scene=scene, order=", ".join(placed.order),
             shape=rows.shape, positions=rows,
-            **{fact: value for fact, value in facts.items() if value is not None},
+            facts=", ".join(f"{fact}={value}" for fact, value in facts.items()),
         )  # fmt: skip
 
 

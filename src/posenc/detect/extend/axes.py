@@ -4,141 +4,150 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from posenc import functional, scaling
-from posenc._core.errors import PosencError, bad_argument, bad_data
-from posenc._core.numeric.ladder import Ladder
+from posenc import scaling
+from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.scene import SceneRule
-from posenc._core.spec.answers import Displayed
-from posenc.detect.extend.options import LayerExtension, TriedRule, layer_extension
-from posenc.detect.extend.rules import Baseline, effect
+from posenc.detect.extend.extension import Extension
+from posenc.detect.extend.options import layer_extension
+from posenc.detect.extend.rules import Baseline, ExtendingRule
 from posenc.detect.facts import Facts
 from posenc.encodings.rotary.rope import RoPE
-from posenc.presets import diffusion
 
 GRIDS = ("video", "image")  # the parts of a scene that grow
-KEPT = ("none", "given")  # what is there already: `adopt` adds a rule
-LEFT_OUT = ("dynamic", "base")  # one length is asked for, and nothing is trained further
-SHARED = "The axes have parts of one ladder, so no rule can be put into one of them alone."
+MORE = {
+    "dype": ExtendingRule(
+        "DyPE, noise 1", lambda factor, trained: scaling.DyPE(factor, 1, original_length=trained)
+    )
+}
 UNKNOWN = (
     "Quality is not predicted, and no rule is recommended: none was measured here on pictures or "
-    "films. k of RIFLEx is the pair whose period is nearest to the trained length; its authors "
-    "look for the frame at which films repeat themselves. DyPE is shown at pure noise, where it "
-    "does most."
+    "films. DyPE is shown at pure noise, where it does most. RIFLEx needs the pair in whose period "
+    "films repeat themselves, which is seen in films alone."
 )
 
 
 @dataclass(frozen=True)
-class AxesExtension(Displayed):
-    """What `extend` tells of a diffusion model.
+class AxesExtension(Extension):
+    """What `extend` found of a diffusion model: its layers are the axes that grow.
+
+    `lines` has the line of Python that puts a rule in: no code of diffusers reads a config's.
 
     Parameters
     ----------
     model : str
-        The class.
-    part : str
-        The part of the scene that grows.
-    axes : tuple of LayerExtension
-        The rotation of each axis, and what each rule does to it; no rules where nothing grows.
-    lengths : tuple of int
-        How many positions each axis is to have.
-    lines : mapping
-        The line of Python that puts a rule in, by its name; empty where nothing can be put in.
-    notes : tuple of str
-        Where tables end, and what a config cannot tell.
+        The class of the model, or of its pipeline.
+    trained, length : int
+        Positions of the axis that grows most, in training and now.
+    layers : tuple of LayerExtension
+        The axes that grow.
+    rule : str
+        Empty, as none is recommended.
+    reasons, notes : tuple of str
+        What is not known; which pairs meet unseen angles, and where tables end.
+    source, architecture : None and str
+        Nothing is written into a config.
+    asked : str, optional
+        The rule that the caller wants.
+    axes : tuple of str
+        All axes of the model.
 
     Examples
     --------
     >>> import posenc
     >>> config = {"_class_name": "FluxTransformer2DModel"}
-    >>> found = posenc.extend(config, size="128x128", trained="64x64", tokens=True)
-    >>> [(axis.name, axis.baseline.trained) for axis in found.axes]
-    [('t', 1), ('y', 64), ('x', 64)]
-    >>> found.lines["ntk"].partition("scaling=")[2]
-    'posenc.scaling.PerAxis((None, posenc.scaling.NTK(2.0), posenc.scaling.NTK(2.0))))'
+    >>> found = posenc.extend(config, size="128x64", trained="64x64", tokens=True)
+    >>> [(axis.name, axis.option("none").effect.unseen) for axis in found.layers]
+    [('x', 20)]
+    >>> found.lines("ntk")["posenc"].partition("scaling=")[2]
+    'posenc.scaling.PerAxis((None, None, posenc.scaling.NTK(2.0))))'
     """
 
-    model: str
-    part: str
-    axes: tuple[LayerExtension, ...]
-    lengths: tuple[int, ...]
-    lines: Mapping[str, str]
-    notes: tuple[str, ...]
+    axes: tuple[str, ...] = ()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The same as plain JSON types."""
-        axes = [
-            {
-                "axis": axis.name,
-                "trained": axis.baseline.trained,
-                "length": length,
-                "unseen": {option.name: option.effect.unseen for option in axis.options},
-                "left_out": axis.left_out,
-            }
-            for axis, length in zip(self.axes, self.lengths, strict=True)
-        ]
-        return {"model": self.model, "part": self.part, "axes": axes,
-                "lines": dict(self.lines), "notes": list(self.notes)}  # fmt: skip
+    def switches(self, rule: str | None = None) -> str:
+        """What a rule is for."""
+        self.wanted(rule)
+        return "Each size, and each step of DyPE, has a rule of its own."
+
+    def written(self, rule: str | None = None) -> tuple[dict[str, str], tuple[str, ...]]:
+        """The line of Python that puts a rule in, where it is no larger one of the config's own."""
+        self.wanted(rule)
+        if (name := rule or self.asked or self.rule) in ("none", "given"):
+            return {}, ()
+        tried = {axis.name: axis.option(name) for axis in self.layers}
+        options = (tried.get(axis) for axis in self.axes)
+        rules: Any = (
+            o and (scaling.NTK(o.factor) if o.base else o.spec.scalings[-1]) for o in options
+        )
+        text = re.sub(r"\b(?=[A-Z]\w*\()", "posenc.scaling.", repr(scaling.PerAxis((*rules,))))
+        return {"posenc": f"posenc.torch.adopt(pipe.transformer, scaling={text})"}, ()
 
 
 def extend_axes(
-    about: Facts, *, size: Any, frames: int | None, trained: Any, tokens: bool
+    about: Facts, *, size: Any, frames: int | None, trained: Any, tokens: bool, rule: str | None
 ) -> AxesExtension:
     """What rules do to the axes of a rotation, from one size of a scene to another."""
-    asked = [*_numbers(size, "size", 2), *_numbers(frames, "frames", 1)]
-    old = _numbers(trained, "trained", len(asked))
-    if not old:
-        todo = "No config of diffusers says it: trained='1024x1024', frames last."
-        raise bad_argument("extend: trained", "the size that the model was trained on", None, todo)
     reading = about.reading
-    scene: Any
-    spec: Any
-    for layer in reading:
-        scene, spec = layer.positions, layer.spec
-        parts = [*getattr(scene, "parts", ())] if isinstance(spec, RoPE) else []
-        part = next((one.name for one in parts if one.name in GRIDS and one.coordinates), "")
-        if part:
-            break
-    else:
+    plans: list[tuple[Any, Any]] = [(layer.spec, layer.positions) for layer in reading]
+    grids = [
+        (spec, scene, part.name)
+        for spec, scene in plans
+        if isinstance(spec, RoPE) and isinstance(scene, SceneRule)
+        for part in scene.parts
+        if part.name in GRIDS and part.coordinates
+    ]
+    if not grids:
         why = "; ".join(reading.errors) or "none that turns by its rotation"
         raise bad_data("extend", "a picture or film in the scene of a model", why)
-    before, after = (_spans(scene, part, numbers, tokens) for numbers in (old, asked))
-    axes = []
-    for number, (name, start, end) in enumerate(zip(scene.axes, before, after, strict=True)):
-        baseline = Baseline(_alone(spec, number), start)
-        grows = end > start and bool(baseline.steps.any())
-        options, left_out = _tried(baseline, name, end) if grows else ((), {})
-        axes.append(LayerExtension(name, baseline, options, left_out, window=False))
-    notes = [
-        f"{name}: the table of the class ends at {last:,} rows, where {end:,} are needed"
-        for name, last, end in zip(scene.axes, scene.ends, after, strict=False)
-        if last is not None and end > last
+    spec, scene, part = grids[0]
+    asked = [*_numbers(size, "size", 2), *_numbers(frames, "frames", 1)]
+    ends = zip(
+        *(
+            _spans(scene, part, numbers, tokens)
+            for numbers in (_numbers(trained, "trained", len(asked)), asked)
+        ),
+        strict=True,
+    )
+    spans = dict(zip(scene.axes, ends, strict=True))
+    layers = tuple(
+        layer_extension(name, Baseline(_alone(spec, axis), start), end, window=False, more=MORE)
+        for axis, (name, (start, end)) in enumerate(spans.items())
+        if end > start
+    )
+    if not layers:
+        raise bad_argument("extend: size", "more than that of training", f"{spans}")
+    slow = {axis.name: axis.baseline.slow.nonzero()[0] for axis in layers}
+    notes = [f"{k}: pairs {j[0]} to {j[-1]} meet unseen angles" for k, j in slow.items() if j.size]
+    notes += [
+        f"{name}: the table of the class ends at {last:,} rows, where {spans[name][1]:,} are needed"
+        for name, last in zip(scene.axes, scene.ends, strict=False)
+        if last is not None and spans[name][1] > last
     ]
-    configs = (about.config or {}, *(about.config or {}).values())
-    classes = [str(one.get("_class_name")) for one in configs if isinstance(one, Mapping)]
-    name = next(filter(diffusion.transformer, classes), classes[0])
-    leaf = bool(diffusion.rotary_modules(name))
-    if not leaf:
-        notes.append("No module of the model makes the rotation: hand posenc.cos_sin to forward.")
-    shared = any(axis.baseline.spec.ladder.spacing == "explicit" for axis in axes)
-    notes += [SHARED] * shared
-    lines = _lines(axes) if leaf and not shared else {}
-    return AxesExtension(name, part, tuple(axes), after, lines, (*notes, UNKNOWN))
+    start, end = max(spans.values(), key=lambda pair: pair[1] / pair[0])
+    extension = AxesExtension(
+        reading.model, start, end, layers, "", (UNKNOWN,), (*notes,), None, "", rule, scene.axes
+    )
+    if rule is not None:
+        extension.wanted()  # an unknown rule is told at once
+    return extension
 
 
 def _numbers(value: Any, name: str, count: int) -> list[int]:
     """The numbers of a size: 1024x1024, 129, (1024, 1024)."""
-    if value is None:
+    if value is None and name != "trained":
         return []
     texts = re.split("[x×]", value) if isinstance(value, str) else [*np.atleast_1d(value)]
     if len(texts) != count or not all(re.fullmatch("[1-9][0-9]{0,8}", str(t)) for t in texts):
-        shape = {1: "a number of frames", 2: "WIDTHxHEIGHT", 3: "WIDTHxHEIGHTxFRAMES"}[count]
-        raise bad_argument(f"extend: {name}", f"{shape}, as what is asked for", repr(value)[:80])
+        shape = {1: "frames", 2: "width x height", 3: "width x height x frames"}[count]
+        todo = "No config of diffusers says it." if value is None else ""
+        raise bad_argument(
+            f"extend: {name}", f"{shape}, as what is asked for", repr(value)[:80], todo
+        )
     return [int(text) for text in texts]
 
 
@@ -146,10 +155,9 @@ def _spans(scene: SceneRule, part: str, numbers: list[int], tokens: bool) -> tup
     """How many positions a grid takes on each axis; what is not asked for is one token."""
     _, tall, wide = (1, 1, 1) if tokens or not scene.pixels else scene.pixels
     width, height = numbers[:2] if len(numbers) > 1 else (wide, tall)
-    frames = 1 if len(numbers) == 2 else numbers[-1]
-    cells = (frames, height, width)
+    cells = (1 if len(numbers) == 2 else numbers[-1], height, width)
     if not tokens:
-        cells = scene.cells(height=height, width=width, frames=frames)
+        cells = scene.cells(height=height, width=width, frames=cells[0])
     rows = scene.replace(ends=()).build([(part, cells)])[part]  # tables may end before
     return tuple(math.ceil(span) + 1 for span in np.ptp(rows, axis=0))
 
@@ -157,50 +165,10 @@ def _spans(scene: SceneRule, part: str, numbers: list[int], tokens: bool) -> tup
 def _alone(spec: RoPE, axis: int) -> RoPE:
     """The pairs of one axis, as a rotation."""
     layout = spec.arrangement.layout(spec.pairs)
-    turned = [j for j, a in zip(layout.index, layout.axis, strict=True) if a == axis and j >= 0]
+    turned = [j for j, a in zip(layout.index, layout.axis, strict=True) if a == axis]
+    if turned != [*range(layout.counts[axis])]:
+        todo = "Then one rule is for all axes, or their positions are scaled."
+        raise bad_data("extend", "axes with ladders of their own", "one that they share", todo)
     base = spec.base[axis] if isinstance(spec.base, tuple) else spec.base
-    own = RoPE(2 * len(turned) or 2, pairing="half", base=base)
-    if turned and turned == [*range(layout.counts[axis])]:
-        return own.replace(ladder=spec.ladder, scaling=spec.rules_of(axis))
-    of_axis = np.array(
-        [a == axis and j >= 0 for a, j in zip(layout.axis, layout.index, strict=True)]
-    )
-    steps = functional.frequencies(spec)[of_axis].tolist() or [0.0]
-    return own.replace(ladder=Ladder(spacing="explicit", frequencies=tuple(steps)))
-
-
-def _tried(
-    baseline: Baseline, axis: str, length: int
-) -> tuple[tuple[TriedRule, ...], dict[str, str]]:
-    """The rules of longer texts that fit, and that of films or pictures."""
-    tried = layer_extension(axis, baseline, length, window=False)
-    out = LEFT_OUT if baseline.spec.ladder.spacing == "geometric" else (*LEFT_OUT, "ntk")
-    options = [option for option in tried.options if option.name not in out]
-    left_out = {key: why for key, why in tried.left_out.items() if key not in LEFT_OUT}
-    factor, periods = length / baseline.trained, 2 * np.pi / np.maximum(baseline.steps, 1e-30)
-    k = int(np.abs(periods - baseline.trained).argmin()) + 1
-    name, label, rule = (
-        ("riflex", f"RIFLEx, k={k}", scaling.RIFLEx(k, length))
-        if axis == "t"
-        else ("dype", "DyPE, noise 1", scaling.DyPE(factor, 1, original_length=baseline.trained))
-    )
-    try:
-        spec = baseline.spec.replace(scaling=(*baseline.spec.scalings, rule))
-        seen = effect(baseline, spec, length)
-        options.append(TriedRule(name, label, spec, factor, None, None, seen))
-    except PosencError as error:
-        left_out[name] = str(error)
-    return tuple(options), left_out
-
-
-def _lines(axes: list[LayerExtension]) -> dict[str, str]:
-    """For each rule the line of Python that puts it in, on the axes that grow."""
-    lines = {}
-    for name in dict.fromkeys(o.name for axis in axes for o in axis.options if o.name not in KEPT):
-        tried = [axis.option(name) for axis in axes]
-        rules: Any = (
-            o and (scaling.NTK(o.factor) if o.base else o.spec.scalings[-1]) for o in tried
-        )
-        rule = re.sub(r"\b(?=[A-Z]\w*\()", "posenc.scaling.", repr(scaling.PerAxis((*rules,))))
-        lines[name] = f"posenc.torch.adopt(pipe.transformer, scaling={rule})"
-    return lines
+    ladder, rules = spec.ladder, spec.rules_of(axis)
+    return RoPE(2 * len(turned), pairing="half", base=base, ladder=ladder, scaling=rules)

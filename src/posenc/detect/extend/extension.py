@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, overload
+from typing import Any
 
 from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, bad_argument, suggest
@@ -13,7 +13,6 @@ from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
-from posenc.detect.extend.axes import AxesExtension, extend_axes
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.extend.rules import (
@@ -214,24 +213,6 @@ class Extension(Displayed):
         }
 
 
-@overload
-def extend(
-    source: Any,
-    to: int | str | None = ...,
-    *,
-    factor: float | None = ...,
-    trained: int | str | None = ...,
-    rule: str | None = ...,
-) -> Extension: ...
-@overload
-def extend(
-    source: Any,
-    *,
-    trained: int | str | tuple[int, ...],
-    size: str | tuple[int, int] | None = ...,
-    frames: int | None = ...,
-    tokens: bool = ...,
-) -> AxesExtension: ...
 @checked_call
 def extend(
     source: Any,
@@ -243,7 +224,7 @@ def extend(
     size: str | tuple[int, int] | None = None,
     frames: int | None = None,
     tokens: bool = False,
-) -> Any:
+) -> Extension:
     """Plan a longer context for a model, or larger pictures and longer films.
 
     Every rule that needs nothing but a factor and the trained length is tried on every kind of
@@ -276,9 +257,9 @@ def extend(
 
     Returns
     -------
-    Extension or AxesExtension
+    Extension
         The numbers, the first rule by that order, and the lines for engines. Of a diffusion model
-        what each rule does to each axis, and the lines that put them in; none is recommended.
+        an `AxesExtension`: what each rule does to each axis, none of them first.
 
     Raises
     ------
@@ -307,10 +288,17 @@ def extend(
         todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
         raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
     if size is not None or frames is not None:
-        if (to, factor, rule) != (None, None, None):
-            raise bad_argument("extend", "size= and frames= alone", "to=, factor= or rule= beside")
-        about = facts(source)
-        return extend_axes(about, size=size, frames=frames, trained=trained, tokens=tokens)
+        from posenc.detect.extend.axes import extend_axes
+
+        if (to, factor) != (None, None):
+            raise bad_argument("extend", "size= and frames= alone", "to= or factor= beside")
+        grown: dict[str, Any] = {
+            "size": size,
+            "frames": frames,
+            "trained": trained,
+            "tokens": tokens,
+        }
+        return extend_axes(facts(source), **grown, rule=rule)
     wanted, last = counted(to), counted(trained)
     check_numbers(wanted, factor, last)
     last = None if last is None else int(last)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from posenc.detect.extend.rules import (
     RULES,
     Baseline,
     Effect,
+    ExtendingRule,
     belongs,
     effect,
     enlarged,
@@ -18,6 +20,7 @@ from posenc.detect.extend.rules import (
     stretching,
 )
 
+Rules = Mapping[str, ExtendingRule]
 OFFERED = ("none", "linear", "ntk", "dynamic", "yarn", "llama3")
 
 
@@ -79,11 +82,13 @@ class LayerExtension:
         return next((option for option in self.options if option.name == name), None)
 
 
-def layer_extension(name: str, baseline: Baseline, length: int, *, window: bool) -> LayerExtension:
-    """The rules for one kind of layer."""
+def layer_extension(
+    name: str, baseline: Baseline, length: int, *, window: bool, more: Rules | None = None
+) -> LayerExtension:
+    """The rules for one kind of layer; `more` are offered besides those of texts."""
     rows: list[TriedRule] = []
     left_out: dict[str, str] = {}
-    for maker in _makers(baseline, length):
+    for maker in _makers(baseline, length, more):
         try:
             rows.append(_option(maker, baseline, length))
         except PosencError as error:
@@ -118,7 +123,7 @@ class _Maker(NamedTuple):
     make: Any
 
 
-def _makers(baseline: Baseline, length: int) -> list[_Maker]:
+def _makers(baseline: Baseline, length: int, more: Rules | None) -> list[_Maker]:
     """The rules that can be tried on a rotation, each as a factor -> rotation."""
     spec, trained = baseline.spec, baseline.trained
     grown, own = length / trained, stretching(spec)
@@ -144,10 +149,11 @@ def _makers(baseline: Baseline, length: int) -> list[_Maker]:
         return spec.replace(base=enlarged(spec, factor))
 
     def scaled(name: str, factor: float) -> Any:
-        return spec.replace(scaling=(*spec.scalings, RULES[name].make(factor, trained)))
+        return spec.replace(scaling=(*spec.scalings, rules[name].make(factor, trained)))
 
-    makes = {name: functools.partial(scaled, name) for name in OFFERED[1:]} | {"ntk": with_base}
-    rows = [_Maker(name, RULES[name].label, grown, make) for name, make in makes.items()]
+    rules = {name: RULES[name] for name in OFFERED[1:]} | dict(more or {})
+    makes = {name: functools.partial(scaled, name) for name in rules} | {"ntk": with_base}
+    rows = [_Maker(name, rules[name].label, grown, make) for name, make in makes.items()]
     return [unchanged, *rows, _Maker("base", "larger base + training", grown, with_base)]
 
 

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
 
-import numpy as np
-
-from posenc.detect.extend.axes import AxesExtension
 from posenc.detect.extend.extension import Extension
 from posenc.detect.extend.options import LayerExtension, TriedRule
 
@@ -47,28 +43,6 @@ def lines(extension: Extension, width: int = 1000) -> Iterator[str]:
         yield from ("", "what to write", *(f"  {line}" for line in (*pairs, *remarks)))
     for note in extension.notes:
         yield f"note: {note}"
-
-
-def lines_of_axes(extension: AxesExtension, width: int = 1000) -> Iterator[str]:
-    """The report on a diffusion model, a line at a time."""
-    yield f"{extension.model}: the axes of {extension.part!r}"
-    for axis, length in zip(extension.axes, extension.lengths, strict=True):
-        yield ""
-        if axis.options:
-            slow = axis.baseline.slow.nonzero()[0]
-            yield from _layer(axis, length, width)
-            yield f"  Unchanged, its pairs {_ranges(slow)} meet unseen angles at {length:,}."
-        else:
-            yield f"{axis.name}: {length:,} positions, within {axis.baseline.trained:,} of training"
-    yield from ("", *LEGEND, "")
-    yield from (text for name, line in extension.lines.items() for text in (name, f"  {line}"))
-    yield from (f"note: {note}" for note in extension.notes)
-
-
-def _ranges(numbers: Any) -> str:
-    """Numbers as 2-5, 9."""
-    runs = [run.tolist() for run in np.split(numbers, np.flatnonzero(np.diff(numbers) > 1) + 1)]
-    return ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(*run) for run in runs)
 
 
 def _label(extension: Extension, rule: str) -> str:

@@ -23,7 +23,7 @@ from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.tables import of_tables, short
-from posenc.detect.facts.weights.heads import Projections, is_main, read_model, text_of
+from posenc.detect.facts.weights.heads import Projections, read_model, tells_heads, text_of
 from posenc.detect.facts.weights.layers import counted, counted_blocks
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
 from posenc.detect.facts.weights.projections import find
@@ -161,7 +161,8 @@ class Facts(Displayed):
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
             plain = stored.dtype.lower().startswith(("f", "bf"))  # packed numbers have other rows
-            return one if plain and is_main(stored.name, checkpoint.tensors) else None
+            is_told = tells_heads(stored.name, checkpoint.tensors, model.part)
+            return one if plain and is_told else None
         except PosencError:
             pass
         return None
@@ -319,10 +320,10 @@ def facts(
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     weights, origin, name = _placed(source, config)
-    if isinstance(origin, Path) and origin.is_dir() and origin != weights:
-        here = any((origin / file).is_file() for file in (inputs.CONFIG_FILE, inputs.ADAPTER))
-        expected, todo = f"{inputs.CONFIG_FILE} beside the weights", inputs.reader_of(name)
-        refuse_data(not here, "facts", expected, f"{name} alone", todo)
+    folder = origin if isinstance(origin, Path) and origin != weights and origin.is_dir() else None
+    alone = folder and not any((folder / file).is_file() for file in inputs.CONFIGS)
+    expected = f"{inputs.CONFIG_FILE} beside the weights"
+    refuse_data(alone, "facts", expected, f"{name} alone", inputs.reader_of(name))
     if isinstance(origin, Path) and origin.suffix == ".gguf":
         plan = from_gguf(origin, pairing=pairing, base=base, on_error="report")
         data = header_config(origin)

@@ -46,8 +46,8 @@ def of_transformer(model: Any, name: str) -> Comparand | None:
     return Comparand(name, whole=False, answers=answers)
 
 
-def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> np.ndarray:
-    """Complex numbers (positions, pairs) of a module, as its forward takes positions."""
+def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> Any:
+    """Cosines and sines, or complex numbers, of a module, as its forward takes positions."""
     import torch
 
     own = apart(module) if isinstance(module, torch.nn.Module) else module
@@ -64,18 +64,15 @@ def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> np.ndarray:
         sizes = [int(size) + 1 for size in positions.max(0)]
         if np.prod(sizes) > LARGEST:
             raise IndexError(f"a picture of {sizes} tokens is more than is asked for")
-        step = [getattr(own, "patch_size_t", 1), own.patch_size, own.patch_size][-len(sizes) :]
-        step = own.patch_size if isinstance(own.patch_size, (tuple, list)) else step
+        patch = own.patch_size
+        step = [getattr(own, "patch_size_t", 1), patch, patch][-len(sizes) :]
+        step = [*patch] if isinstance(patch, (tuple, list)) else step
         shape = (size * by for size, by in zip(sizes, step, strict=True))
         table = _pairs(own(torch.zeros(1, 1, *shape)), int(np.prod(sizes)))
-    rule = part.positions
-    scene: Any = next(one for one in rule.parts if one.is_grid)  # type: ignore[union-attr]
-    grid = (1, *sizes)[-3:]
-    rows = {tuple(row): i for i, row in enumerate(rule.build([(scene.name, grid)])[scene.name])}  # type: ignore[union-attr]
-    try:
-        places = [rows[tuple(row)] for row in positions]
-    except KeyError as error:
-        raise IndexError(f"no cell of a picture of {sizes} stands at {error}") from None
+    rule: Any = part.positions
+    scene, grid = next(one.name for one in rule.parts if one.is_grid), (1, *sizes)[-3:]
+    cells = {tuple(row): i for i, row in enumerate(rule.build([(scene, grid)])[scene])}
+    places = [cells.get(tuple(row), LARGEST) for row in positions]  # beyond the table
     return tuple(one[places] for one in table) if isinstance(table, tuple) else table[places]
 
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posenc import presets
-from posenc._core.positions.scene import ScenePart, SceneRule
+from posenc._core.positions.scene import SceneRule
+from posenc._core.positions.scene_parts import ScenePart
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import missing
 from posenc.presets import diffusion
@@ -49,17 +50,11 @@ def scene_of(
         axes,
         tuple(_part(keys, name, place, len(axes)) for name, place in places.items()),
         order=rule.get("order", "parts"),
-        facts=tuple(
-            (name, _plain(fact)) for name, fact in {**rule.get("facts", {}), **needed}.items()
-        ),
+        facts=tuple({**rule.get("facts", {}), **needed}.items()),
         ends=tuple(_each(keys, rule["ends"], len(axes))) if "ends" in rule else (),
         pixels=_pixels(keys, rule, pipeline),
         elsewhere=tuple((part, name) for part, name in others.items() if part not in places),
     )
-
-
-def _plain(value: Any) -> Any:
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _part(keys: Keys, name: str, place: Any, axes: int) -> ScenePart:
@@ -93,7 +88,9 @@ def _each(keys: Keys, stated: str | int | Sequence[Any], count: int) -> list[Any
 def _pixels(keys: Keys, rule: Any, pipeline: Mapping[str, Any]) -> tuple[int, ...]:
     """Frames, rows and columns of pixels in a token, by the config of the VAE; none without."""
     for config in (pipeline.get(name) for name in VAES if "patch" in rule):
-        if isinstance(config, Mapping) and (row := diffusion.vaes().get(config.get("_class_name"))):
+        if isinstance(config, Mapping) and (
+            row := diffusion.vaes().get(str(config.get("_class_name")))
+        ):
             stated = {key: value for key, value in config.items() if value is not None}
             own = Keys(stated, "vae", row.get("defaults", {}))
             time, space = _number(own, row.get("time", "1")), _number(own, row["space"])

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, suggest
-from posenc._core.io.checkpoints import Checkpoint
+from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc._core.reading import Reading
 from posenc.detect.explain import (
     COUNT_KEYS,
@@ -229,10 +229,24 @@ def layer_of(name: str) -> int | None:
     return int(number) if number else None
 
 
-def is_main(name: str, tensors: Iterable[str]) -> bool:
-    """Whether a tensor is of the layers that a checkpoint has most of."""
-    stems = Counter(stem for stem, _ in {split_name(n)[:2] for n in tensors})
-    return stems[split_name(name)[0]] == max(stems.values())
+# What stands before layers beside those of text, and keys of heads that only some layers have.
+TOWERS = re.compile(r"vis|audio|video|image|tower|project|former\.")
+SEVERAL = re.compile(r"lora_rank|(swa|linear|local|global|sliding)_.*head")
+
+
+def tells_heads(name: str, tensors: Mapping[str, Stored], keys: Keys) -> bool:
+    """Whether the heads of a config are those of a tensor, whose rows all layers share.
+
+    It is of the layers that a checkpoint has most of; neither it nor the config is of a tower.
+    """
+    stem, _, behind = split_name(name)
+    stems = Counter(one for one, _ in {split_name(n)[:2] for n in tensors})
+    shapes = {
+        one.tensor.shape for n, one in tensors.items() if split_name(n)[::2] == (stem, behind)
+    }
+    several = len(shapes) > 1 or any(map(SEVERAL.search, keys.data))
+    is_tower = TOWERS.search(f"{stem} {keys.data.get('model_type')}")
+    return not (several or is_tower) and stems[stem] == max(stems.values())
 
 
 # --- reading --------------------------------------------------------------------------------------

@@ -68,8 +68,8 @@ def counted(
 def counted_blocks(header: Header) -> Contradiction | None:
     """The block count of a GGUF file against the numbers in the names of its tensors.
 
-    A part of a file, an adapter and a file without its table of tokens may lack blocks; so may any
-    file those that predict further tokens, and those without heads.
+    A part of a file, an adapter, a file without its table of tokens, and one of nothing but blocks
+    that predict further tokens may lack blocks. Any may lack such blocks, and those without heads.
     """
     start, keys = header.keys.get("general.architecture"), Keys(header.keys)
     names = ("block_count", "nextn_predict_layers")
@@ -82,7 +82,8 @@ def counted_blocks(header: Header) -> Contradiction | None:
         return _against(stated, max(numbers) + 1, f", up to blk.{max(numbers)}")
     heads = keys.get(f"{start}.attention.head_count")  # in a list where layers differ
     idle = {n for n, own in enumerate(heads) if own == 0} if isinstance(heads, list) else set()
-    whole = (keys.integer("split.count") or 1) < 2 and "token_embd.weight" in header.tensors
+    begins = min(numbers) < count - drafts and "token_embd.weight" in header.tensors
+    whole = begins and (keys.integer("split.count") or 1) < 2
     # One by one, as a file may claim any number.
     first = next(
         (n for n in range(count - drafts if whole else 0) if n not in numbers | idle), None
