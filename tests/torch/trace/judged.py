@@ -13,7 +13,7 @@ from tests.torch.trace.models import Case
 def traced(case: Case) -> Trace:
     """The trace of all calls of a case."""
     if len(case.calls) == 1:
-        return trace(case.model, case.calls[0], expected=case.expected)
+        return trace(case.model, case.calls[0], expected=case.expected, positions=case.positions)
     with tracing(case.model, expected=case.expected) as tracer:
         for call in case.calls:
             case.model(**call)

@@ -62,6 +62,7 @@ class Case(NamedTuple):
     model: nn.Module
     calls: tuple[dict[str, Any], ...]
     expected: Any  # a config, or the spec of a model that has none
+    positions: torch.Tensor | None = None  # (rows, tokens, axes), where no argument is called so
 
     def outputs(self) -> torch.Tensor:
         """What the last call returns."""
@@ -156,7 +157,8 @@ def pixtral(attention: str) -> Case:
 
     picture = torch.randn(1, 3, 40, 48, generator=torch.Generator().manual_seed(3))
     config = transformers.PixtralVisionConfig(**VISION)
-    return _case("PixtralVisionModel", config, attention, [{"pixel_values": picture}])
+    case = _case("PixtralVisionModel", config, attention, [{"pixel_values": picture}])
+    return case._replace(positions=_grid(5, 6)[None])
 
 
 def qwen_vision(attention: str) -> Case:
@@ -172,7 +174,16 @@ def qwen_vision(attention: str) -> Case:
     model = module.Qwen2VisionTransformerPretrainedModel._from_config(config).eval()
     grid = torch.tensor([[1, 4, 6]])
     patches = torch.randn(24, 48, generator=torch.Generator().manual_seed(3))
-    return Case(model, ({"hidden_states": patches, "grid_thw": grid},), config.to_dict())
+    # Patches that are merged stand side by side.
+    places = _grid(4, 6).view(2, 2, 3, 2, 2).transpose(1, 2).reshape(24, 2)
+    call = {"hidden_states": patches, "grid_thw": grid}
+    return Case(model, (call,), config.to_dict(), places[None])
+
+
+def _grid(rows: int, columns: int) -> torch.Tensor:
+    """The row and column of each cell."""
+    cells = torch.meshgrid(torch.arange(rows), torch.arange(columns), indexing="ij")
+    return torch.stack([each.flatten() for each in cells], dim=-1)
 
 
 def flux(_: str) -> Case:
@@ -190,8 +201,7 @@ def flux(_: str) -> Case:
                 4.0 if name.endswith(("to_q.weight", "to_k.weight", "norm_q.weight")) else 1
             )
     own_seed = torch.Generator().manual_seed(3)
-    rows, columns = torch.meshgrid(torch.arange(4), torch.arange(5), indexing="ij")
-    places = torch.stack([torch.zeros(20), rows.flatten(), columns.flatten()], dim=-1)
+    places = torch.cat([torch.zeros(20, 1), _grid(4, 5)], dim=1)
     call = {
         "hidden_states": torch.randn(1, 20, 4, generator=own_seed),
         "encoder_hidden_states": torch.randn(1, 6, 20, generator=own_seed),
@@ -199,7 +209,8 @@ def flux(_: str) -> Case:
         "timestep": torch.tensor([0.5]), "img_ids": places, "txt_ids": torch.zeros(6, 3),
         "return_dict": False,
     }  # fmt: skip
-    return Case(model, (call,), dict(model.config) | {"_class_name": "FluxTransformer2DModel"})
+    config = dict(model.config) | {"_class_name": "FluxTransformer2DModel"}
+    return Case(model, (call,), config, torch.cat([call["txt_ids"], places])[None].long())
 
 
 def plain() -> list[dict[str, Any]]:

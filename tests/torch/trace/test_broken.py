@@ -9,6 +9,7 @@ pytest.importorskip("transformers")
 pytest.importorskip("diffusers")
 
 from tests.torch.trace.broken import ROWS, Row  # noqa: E402
+from tests.torch.trace.judged import complaint, traced  # noqa: E402
 
 EFFECT = 1e-3  # of the largest output: 500 times the rounding of float32
 
@@ -24,6 +25,29 @@ def test_effective(row: Row) -> None:
         assert torch.equal(healthy, again)
         change = ((broken - healthy).abs().max() / healthy.abs().max()).item()
         assert change < 1e-5 if row.harmless else change > EFFECT, (attention, change)
+
+
+# Rows of which the layer and tensors are named, and not yet what is wrong.
+OPEN = {"FLUX.1: base": "a base along three axes is told as frequencies"}
+QUICK = ("Qwen2: heads exchanged", "GPT-NeoX: one pair", "T5: one direction")
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    marks = [] if name in QUICK else [pytest.mark.slow("detect/trace")]
+    open_ = [pytest.mark.xfail(reason=OPEN[name], strict=True)] if name in OPEN else []
+    return marks + open_
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, marks=_marks(row.name), id=row.name) for row in ROWS]
+)
+def test_named(row: Row) -> None:
+    """Of a broken model the layer and the fault are named; of its twin nothing is said."""
+    for attention in row.paths:
+        healthy, broken = traced(row.healthy(attention)), traced(row.broken(attention))
+        assert not healthy.findings, healthy
+        if not row.harmless or broken.findings:
+            assert complaint(row.right, broken.findings) == "", broken
 
 
 def test_enough() -> None:

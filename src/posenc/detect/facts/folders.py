@@ -83,7 +83,8 @@ def read(folder: Path, layers: Collection[int] | None, caller: str) -> Any:
     With `layers`, those alone are built and read; any other hands on what it gets.
     """
     empty = on_meta(folder, caller)
-    kind, count = type(empty), empty.config.get_text_config().num_hidden_layers
+    kind: Any = type(empty)
+    count = empty.config.get_text_config().num_hidden_layers
     refuse_if(
         not any(folder.glob("*.safetensors")),
         mismatch(caller, "weights in .safetensors", "none", "Of a pickle nothing is run."),
@@ -94,16 +95,17 @@ def read(folder: Path, layers: Collection[int] | None, caller: str) -> Any:
         mismatch(f"{caller}: layers", f"layers from 0 to {count - 1}", f"{sorted(layers or ())}"),
         ArgumentError,
     )
-    passing = None if layers is None else _passing(empty, count)
+    left_out = set() if layers is None else {*range(count)} - {*layers}
+    passing: Any = _passing(empty, count) if left_out else None
 
     def build(self: Any, *arguments: Any, **more: Any) -> None:
         kind.__init__(self, *arguments, **more)
-        for block in _blocks(self, count) if passing else ():
-            for index in {*range(count)} - {*(layers or ())}:
+        for block in _blocks(self, count):
+            for index in left_out:
                 block[index] = passing()
 
     # A class of the same name, as transformers renames weights by the names of classes.
-    names = {"__init__": build, "__module__": kind.__module__}
+    own: Any = type(kind.__name__, (kind,), {"__init__": build, "__module__": kind.__module__})
     with (
         building(caller),
         contextlib.redirect_stderr(io.StringIO()),
@@ -111,10 +113,11 @@ def read(folder: Path, layers: Collection[int] | None, caller: str) -> Any:
     ):
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()  # the report on weights of the other layers
-        return type(kind.__name__, (kind,), names).from_pretrained(
+        model = own.from_pretrained(
             folder, config=empty.config, dtype="auto", attn_implementation="eager",
             use_safetensors=True, local_files_only=True, trust_remote_code=False,
-        ).eval()  # fmt: skip
+        )  # fmt: skip
+    return model.eval()
 
 
 def _blocks(model: Any, count: int) -> list[Any]:
@@ -137,7 +140,7 @@ def _passing(empty: Any, count: int) -> Any:
     several = isinstance(answers[0], tuple) if answers else False
     rest = (None,) * (len(answers[0]) - 1) if several else ()
 
-    class Passing(torch.nn.Module):  # type: ignore[misc]
+    class Passing(torch.nn.Module):
         def forward(self, states: Any = None, *_: Any, **more: Any) -> Any:
             states = more.get("hidden_states", states)
             return (states, *rest) if several else states

@@ -73,8 +73,11 @@ def expectations(expected: Any, model: Any) -> Expectations:
         with contextlib.suppress(DataError):
             expected = described(expected, "trace: expected")
     if isinstance(expected, Contract):
-        own = functools.partial(_of_parts, expected.parts)
-        return Expectations("the contract", {"": own})
+        inside = {part.name.partition("#")[0].rpartition(".")[0] for part in expected.parts}
+        return Expectations("the contract", {
+            name: functools.partial(_of_parts, [p for p in expected.parts if _inside(p, name)])
+            for name in sorted(inside)
+        })  # fmt: skip
     if isinstance(expected, Trace):
         return Expectations("another trace", {"": [_of_traced(one) for one in expected.layers]})
     if isinstance(expected, Spec):
@@ -95,6 +98,12 @@ def _of_specs(specs: list[Spec]) -> Expected:
     rotary = next((s for s in specs if isinstance(s, RotarySpec)), None)
     bias = next((s for s in specs if isinstance(s, BiasSpec)), None)
     return Expected(rotary, bias)
+
+
+def _inside(part: Part, name: str) -> bool:
+    """Whether a part is the main attention of the layers of this part of a model."""
+    plain = part.name.partition("#")[0]
+    return plain.rpartition(".")[0] == name and ":" not in plain
 
 
 def _of_parts(parts: Sequence[Part], number: int) -> Expected:

@@ -267,12 +267,14 @@ class Trace(Displayed):
         Raises
         ------
         DataError
-            If queries and keys of a layer turn otherwise, or as no spec says.
+            If there are findings, or queries and keys of a layer do not turn alike, as a spec says.
         FileExistsError
             If a file exists that is not to be replaced.
         """
+        todo = "Say what the model is: expected=."
+        refuse_data(bool(self.findings), "trace", "a run as expected", str(self.first), todo)
         kinds: dict[tuple[Any, ...], list[int]] = {}
-        for layer in self.layers:
+        for layer in (one for one in self.layers if one.call == self.layers[0].call):
             refuse_data(
                 layer.query.spec != layer.key.spec or any(
                     t.spec is None and (t.pairs or t.why not in ("", "not turned"))

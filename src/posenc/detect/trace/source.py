@@ -22,6 +22,7 @@ from posenc.detect.trace.result import Trace
 TOKENS = 64
 MOST_TOKENS = 4096
 SEED = 0
+FAR = (0, 1, 2, 3, 4, 5, 17, 64, 255, 257, 511, 4095, 131_071)
 NUMBER = re.compile(r"^layer (\d+)")
 
 
@@ -123,6 +124,23 @@ def _of_model(
     elif tokens is not None:
         raise ArgumentError(mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"))
     return trace_model(model, inputs, expected=expected, layers=layers)
+
+
+def of_side(model: Any, other: Any) -> Trace:
+    """The trace of a loaded model at positions near and far, for a `diff` with another side."""
+    from posenc.detect.trace.run import trace as trace_model
+
+    inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
+    names = inspect.signature(model.forward).parameters
+    longest = getattr(config, "max_position_embeddings", None) or FAR[-1] + 1
+    if "position_ids" in names and "decoder_input_ids" not in inputs:
+        import torch
+
+        places = torch.tensor([[p if p < longest else n for n, p in enumerate(FAR)]])
+        inputs["position_ids"] = places
+        if "attention_mask" in names:  # without one, ids that jump are those of several texts
+            inputs["attention_mask"] = torch.ones_like(places)
+    return trace_model(model, inputs, expected=other)
 
 
 def _inputs(model: Any, tokens: int) -> dict[str, Any]:

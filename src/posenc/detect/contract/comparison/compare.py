@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.errors import PosencError
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
@@ -45,6 +46,8 @@ def comparison(a: Comparand, b: Comparand) -> Comparison:
     rows: dict[str, list[Any]] = {"rows": [], "compared": [], "not_compared": []}
     with np.errstate(all="ignore"):  # a side may have NaN and infinities, which are told
         for name, value in (_two_answers if first.answers is not None else compare)(first, second):
+            rows[name].append(value)
+        for name, value in _traced(first, second, rows["rows"]):
             rows[name].append(value)
     # Layers that are mistaken for each other come first, and near positions before far ones.
     rows["rows"].sort(key=lambda row: row.field != "layers")
@@ -183,6 +186,28 @@ def _answers_of(
             break  # what it remembers would be in every other answer
 
 
+def _traced(a: Comparand, b: Comparand, rows: Sequence[Difference]) -> Iterator[Row]:
+    """What attentions do in a run, which no buffer tells."""
+    if b.traced is None or a.model is None or not a.whole:
+        return
+    try:
+        trace = b.traced(a.model)
+    except PosencError as error:
+        yield "not_compared", f"what its attentions do in a run: {error}"
+        return
+    several: dict[tuple[str, str, str], list[Any]] = {}
+    for finding in trace.findings:
+        if finding.tensor != "scores" or finding.field == "scale":  # biases have been asked for
+            several.setdefault((finding.field, finding.expected, finding.found), []).append(finding)
+    for (field, expected, seen), findings in several.items():
+        tensors = " and ".join(dict.fromkeys(finding.tensor for finding in findings))
+        label = f"{_layers(sorted({finding.layer for finding in findings}))}, {tensors}"
+        if field not in {row.field for row in rows}:
+            yield _differ(label, field, expected, seen)
+    yield "compared", f"what {len(trace.layers)} attentions do to queries, keys and scores in a run"
+    yield from (("not_compared", text) for text in trace.unseen)
+
+
 def _unasked(label: str, what: str, error: CannotAsk) -> Row:
     """Code that cannot be asked; what answers all positions alike is told from it."""
     says = next((IDLE[w] for w in IDLE if error.answered and w in str(error)), None)
@@ -197,14 +222,8 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
         try:
             ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
             if len(ours) == len(theirs):
-                for one, two in zip(ours, theirs, strict=True):
-                    subjects = (_asked(each, part, method, kinds) for each in (one, two))
-                    shapes = (getattr(each.code, "shape", ()) for each in (one, two))
-                    counts = [shape[0] for shape in shapes if shape and kind == "table"]
-                    end = min(counts, default=DENSE + 1)
-                    yield from _two_subjects(method, *subjects, end=end - 1)
-                    if counts and end < max(counts):
-                        yield "not_compared", f"{method}: rows from {end:,} on, of one side alone"
+                for codes in zip(ours, theirs, strict=True):
+                    yield from _two_codes(method, codes, part, kinds)
                 continue
             mine, other = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
                       for n in (ours, theirs))  # fmt: skip
@@ -220,10 +239,17 @@ def _asked(code: Implementation, part: Part, method: str, kinds: tuple[str, ...]
     return subject
 
 
-def _two_subjects(method: str, one: Subject, two: Subject, end: int) -> Iterator[Row]:
-    """The one held against what the other answers, to the last position of both."""
-    choice = survey(two, _answer_of(one), end=end, allowed=_within)
+def _two_codes(
+    method: str, codes: tuple[Implementation, ...], part: Part, kinds: tuple[str, ...]
+) -> Iterator[Row]:
+    """One held against what the other answers, to the last row that both have."""
+    one, two = (_asked(code, part, method, kinds) for code in codes)
+    stored = part.kind == "table" and [c.code.shape[0] for c in codes if hasattr(c.code, "shape")]
+    end = min(stored or [DENSE + 1])
+    choice = survey(two, _answer_of(one), end=end - 1, allowed=_within)
     yield "compared", f"{method}, {two.how}: {choice.reach.words()}"
+    if stored and end < max(stored):
+        yield "not_compared", f"{method}: rows from {end:,} on, of one side alone"
     if choice.call is not None:
         size = (choice.difference, None, "numbers", "both", str(choice.call))
         yield "rows", Difference(method, "its numbers", "others", *size)

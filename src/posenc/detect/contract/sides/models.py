@@ -18,6 +18,7 @@ from posenc._core.errors import (
     mismatch,
 )
 from posenc._core.io.checkpoints import open_store
+from posenc._names import HANDED
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
@@ -59,8 +60,10 @@ def of_model(model: Any, name: str) -> Comparand:
     for path, module in model.named_modules():
         named += () if path in unused else _tensors(module, path, name)
         named += _biases(module, path or name)
+    weightless = any(parameter.is_meta for parameter in model.parameters())
     return of_buffers(name, [*named, *_slopes(model)])._replace(
-        remarks=tuple(f"{path} stands unused: no forward calls it" for path in unused)
+        remarks=tuple(f"{path} stands unused: no forward calls it" for path in unused),
+        traced=None if weightless else lambda other: HANDED["trace"]((model, other)),
     )
 
 

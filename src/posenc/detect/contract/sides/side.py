@@ -185,6 +185,9 @@ class Comparand(NamedTuple):
     unasked: Callable[[], Sequence[str]] = tuple  # what would answer, and was asked for no part
     remarks: tuple[str, ...] = ()
     shared: bool = False  # whether one implementation answers for every part
+    model: Any = None  # what the parts are of: a `Contract`, `Reading`, `Plan` or `Spec`
+    # What its attentions do in a run, held against what the other is of: a `Trace`.
+    traced: Callable[[Any], Any] | None = None
 
 
 # --- numbers of other people's models, under the names of their buffers ---------------------------

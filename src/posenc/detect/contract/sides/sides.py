@@ -76,8 +76,9 @@ def _description(source: Any, name: str) -> Comparand:
     )
     # A spec speaks of one encoding, and not of the layers of a model.
     return Comparand(
-        name, parts_of(model), not preset and not isinstance(model, Spec), remarks=remarks
-    )
+        name, parts_of(model), not preset and not isinstance(model, Spec), remarks=remarks,
+        model=model,
+    )  # fmt: skip
 
 
 # --- texts ----------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from posenc.detect.trace.dumps.layouts import arranged
 from posenc.detect.trace.expected import expectations
 from posenc.detect.trace.findings import Seen, judge
 from posenc.detect.trace.places import Places
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, TracedTensor
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -98,7 +99,10 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
         rows, tokens, *_ = first.before.shape
         seen = Seen(layer, {**own}, (tokens, tokens), rows)
         judged = judge(seen, expectation, Places(first.positions, None, stated=True))
-        layers.append(judged.layer)
+        absent = dict.fromkeys(
+            {*NAMES, "value", "output"} - own.keys(), TracedTensor(why="not seen")
+        )
+        layers.append(replace(judged.layer, **absent, mask="not seen"))  # type: ignore[arg-type]
         findings += judged.findings
         unseen += [text for text in judged.unseen if "no product with a weight" not in text]
         unseen += [f"layer {layer}: {n}, as no file holds it" for n in NAMES if n not in own]
@@ -126,21 +130,23 @@ def _turned(dump: Dump, spec: RotarySpec | None) -> TensorTurns:
     room = ROOM * tolerances.ROUNDING[dtype] + 1e-6
     usual = spec if spec is not None and spec.dim <= width else RoPE(width, pairing="half")
 
-    def group(own: list[int]) -> tuple[HeadTurns, np.ndarray]:
+    positions = np.ravel(dump.positions)  # type: ignore[arg-type]
+
+    def group(own: list[int]) -> tuple[HeadTurns, Any]:
         chosen, factors, left = of_rotations(usual, x[own], y[own])
         still = (np.abs(y[own] - x[own]) <= room * np.abs(x[own])).all()
-        shape = rows, tokens
-        if still or np.median(left) > room:
-            none = np.zeros((*shape, 0), complex)
-            why = "" if still else NEITHER
-            made = HeadTurns(tuple(own), (), (), none, np.ones(shape), why)
+        pairs, outputs = pairs_of(chosen, width)
+        why = NEITHER if not still and np.median(left) > room else ""
+        if still or why:
+            pairs, outputs, factors = [], [], factors[:, :0]
         else:
-            factors = _exact(chosen, factors, np.ravel(np.asarray(dump.positions)), (dtype, room))
-            forward = chosen.channels.direction == "forward"
-            values = (factors if forward else factors.conj()).reshape(rows, tokens, -1)
-            pairs, outputs = map(tuple, pairs_of(chosen, width))
-            made = HeadTurns(tuple(own), pairs, outputs, values, np.ones(shape))
-        return made, np.asarray((left > room).any(axis=1))
+            factors = _exact(chosen, factors, positions, (dtype, room))
+        values = factors if chosen.channels.direction == "forward" else factors.conj()
+        values = values.reshape(rows, tokens, len(pairs))
+        turns = HeadTurns(
+            tuple(own), tuple(pairs), tuple(outputs), values, np.ones((rows, tokens)), why
+        )
+        return turns, (left > room).any(axis=1)
 
     alike, odd = group([*range(heads)])
     groups = [alike]
@@ -162,6 +168,8 @@ def _exact(
     for candidate in candidates:
         with contextlib.suppress(PosencError, ArithmeticError):
             exact = expected_turns(candidate, seen)
-            if np.all(np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]):
+            if exact.shape == factors.shape and np.all(
+                np.abs(exact - factors) <= allowed(candidate, seen, 1.0) + dtype[1]
+            ):
                 return exact
     return factors

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from posenc._core.errors import bad_data
+from posenc._core.errors import bad_data, refuse_data
 from posenc.detect.trace.dumps.files import Dump
 from posenc.detect.trace.places import of_queries, places_of
 
@@ -60,9 +60,14 @@ def _chosen(dump: Dump, both: list[list[np.ndarray]], tokens: set[int]) -> Dump:
     pairs = [
         (x, y) for x in both[0] for y in both[1] if x.shape == y.shape and x.shape[1] in tokens
     ]
+    refuse_data(
+        not pairs, f"layer {dump.layer}, {dump.tensor}", "one shape before it turns and after",
+        f"{dump.before.shape} and {dump.after.shape}",
+    )  # fmt: skip
     before, after = min(pairs, key=lambda pair: _unlike(*pair)) if len(pairs) > 1 else pairs[0]
     own = None if dump.positions is None else np.squeeze(dump.positions)
-    places = of_queries(places_of({}, own, len(before)), *before.shape[:2], past=0, axes=1)
+    rows, count, *_ = before.shape
+    places = of_queries(places_of({}, own, rows), rows, count, past=0, axes=1)
     return dump._replace(before=before, after=after, positions=places)
 
 
