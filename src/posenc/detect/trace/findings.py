@@ -29,6 +29,7 @@ CLOSE, COARSE = 1e-3, 1.6e-2  # relative: scales that differ by more are others,
 ROOM = 64.0  # roundings that a turn and its sums may make
 MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
 ROUNDINGS = ("round", "floor", "ceil", "trunc")
+GRID = "positions along its axes are not stated, and its angles are of no whole ones"
 TENSORS: Any = ("query", "key", "value", "output")
 
 
@@ -135,8 +136,9 @@ def _readings(
         readings[name], readings[f"{name} faults"] = None, []
         if turned is None:
             continue
-        if turned.read.shape != questions[name].counted.shape:
+        if places.unseen or turned.read.shape != questions[name].counted.shape:
             why = "not compared: its tokens are not those of the inputs"
+            why = f"not compared: {GRID}" if places.unseen else why
             readings[name] = HeadReading(turned.groups[0], why=why)
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
@@ -193,7 +195,7 @@ def grid(seen: Seen, expected: Expected) -> np.ndarray | None:
         return None
     rows, counted = _rows(seen, ExpectedPlaces(), len(spec.axes))
     question = TurnQuestion(
-        spec, rows, counted & turned.read, dtype=turned.dtype, width=turned.width
+        spec, 0 * rows, counted & turned.read, dtype=turned.dtype, width=turned.width
     )
     values = of_pairs(turned.groups[0], spec, question) if turned.groups[0].pairs else None
     return None if values is None else located(spec, values, question, question.counted)

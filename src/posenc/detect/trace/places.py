@@ -16,6 +16,7 @@ class ExpectedPlaces(NamedTuple):
     positions: np.ndarray | None = None  # (sequences, tokens) or (sequences, tokens, axes)
     padding: np.ndarray | None = None  # (sequences, keys): True for a token that is none
     stated: bool = False  # whether somebody said so
+    unseen: bool = False  # whether no angles tell those of a grid either
 
 
 def places_of(inputs: Any, positions: Any, sequences: int) -> ExpectedPlaces:

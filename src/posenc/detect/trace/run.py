@@ -301,12 +301,14 @@ def _judged(
     if not places.stated:
         grids = [
             grid(own, wanted) for own, wanted in pairs
-            if wanted.rotary is not None and len(wanted.rotary.axes) > 1
+            if wanted.rotary is not None and len(wanted.rotary.axes) > 1 and not own.cross
         ]  # fmt: skip
         common = Counter(g.tobytes() for g in grids if g is not None).most_common(1)
         if common:
             chosen = next(g for g in grids if g is not None and g.tobytes() == common[0][0])
             places = places._replace(positions=chosen, stated=True)
+        elif grids:
+            places = places._replace(unseen=True)
     return [judge(own, wanted, places, read=read) for own, wanted in pairs]
 
 
