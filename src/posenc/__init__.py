@@ -41,6 +41,9 @@ _names.HANDED.update(
     # shows, and a verb that specs have as a method.
     card=lambda value: importlib.import_module(f"{__name__}.plot.card").html(value),
     told=lambda value: importlib.import_module(f"{__name__}.plot.card").lines_of(value),
+    small=lambda name: importlib.import_module(f"{__name__}._core.spec.example").small(
+        __getattr__(name)
+    ),
     reading=lambda config: __getattr__("facts")(config).plan,
     trace=lambda asked: importlib.import_module(f"{__name__}.detect.trace.source").of_side(*asked),
     verb=lambda path: operator.attrgetter(path)(sys.modules[__name__]),

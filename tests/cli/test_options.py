@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ from safetensors.numpy import save_file
 from tools.pages import shelf
 
 from posenc.cli import app
+from posenc.cli.options import flags
 from posenc.cli.options.common import looks_like_a_file
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -433,3 +435,60 @@ def test_a_spec_is_written_as_python_writes_it(text: str, says: str) -> None:
     else:
         flags = ["table", "--dim", "8", "--base", "100", "--positions", "3", "--json"]
         assert done.stdout == CliRunner().invoke(app, flags).stdout
+
+
+# --- words of other programs ----------------------------------------------------------------------
+
+
+def error_of(*words: str) -> str:
+    output = CliRunner().invoke(app, [*words], env={"COLUMNS": "500"}).output
+    return output.rpartition("Error: ")[2]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands() if name and "study" not in name])
+def test_an_option_that_nobody_knows_gets_options_and_an_example(name: str) -> None:
+    said = error_of(*name.split(), "--zzqx")
+    assert said.startswith("No such option '--zzqx'.")
+    assert f"posenc {name}" in said or "posenc plot table" in said or "posenc list" in said, said
+    assert "--json" in said or "It takes words" in said or "--help lists" in said, said
+
+
+def test_examples_of_the_help_are_calls_of_their_command() -> None:
+    every = dict(commands())
+    for name, command in every.items():
+        if "study" in name:
+            continue
+        lines = re.findall(r"^  posenc (.*)$", command.epilog or "", re.MULTILINE)
+        assert lines or name in ("", "plot"), name
+        for line in lines:
+            words = shlex.split(line.removesuffix("\\"))
+            flags = {flag for p in command.params for flag in (*p.opts, *p.secondary_opts)}
+            assert line.startswith(name), line
+            assert {word for word in words if re.match("-[-a-z]", word)} <= flags | {"-h"}, line
+
+
+@pytest.mark.parametrize("name", [name for name in flags.INSTEAD if name])
+def test_words_of_other_programs_hide_no_option_and_name_calls_that_are_there(name: str) -> None:
+    every = dict(commands())
+    rows = flags.INSTEAD[name]
+    own = {o.lstrip("-").replace("-", "_") for p in every[name].params for o in p.opts
+           if isinstance(p, click.Option)}  # fmt: skip
+    words = [word for row in rows for word in row.split()]
+    assert len(words) == len({*words})
+    assert not own & {*words}, own & {*words}
+    for todo in rows.values():
+        for called in re.findall(r"posenc (\w+)", todo):
+            assert called in every
+        for flag in re.findall(r"Write (--?[\w-]+)", todo):
+            assert flag in {o for p in every[name].params for o in p.opts}
+
+
+def test_a_missing_or_an_extra_argument_gets_an_example() -> None:
+    for name, command in commands():
+        needed = [p for p in command.params if isinstance(p, click.Argument) and p.required]
+        if needed and "study" not in name:
+            said = error_of(*name.split())
+            assert said.startswith("Missing argument"), name
+            assert f"Such as: posenc {name}" in said, name
+    said = error_of("explain", __file__, "other")
+    assert said == "Got unexpected extra argument (other). Such as: posenc explain config.json\n"

@@ -16,6 +16,7 @@ import pytest
 
 import posenc
 from posenc._core.calls import checked_call
+from posenc._core.errors import closest
 from posenc._core.spec.answers import ATTRIBUTES, VERBS, shown
 from posenc._core.spec.example import small
 from posenc._names import SPECS
@@ -28,6 +29,13 @@ WORDS = [
     "shape",
     "dtype",
     "ndim",
+    "unrotate",
+    "inverse",
+    "decay",
+    "scores",
+    "get_slopes",
+    "at",
+    "lookup",
     "weight",
     "theta",
     "rope_theta",
@@ -137,7 +145,7 @@ def test_a_finding_says_where_a_name_is_and_its_own_errors_stay() -> None:
 def test_verbs_that_ask_what_is_callable_take_no_spec_for_a_function(name: str) -> None:
     spec = one(name)
     for verb in (posenc.ask, posenc.infer_spec):
-        with pytest.raises(posenc.CannotAsk, match="a spec is no code"):
+        with pytest.raises(posenc.CannotAsk, match="expected code, got a spec"):
             verb(spec)
     with pytest.raises(posenc.ArgumentError, match="expected a path, an array"):
         posenc.identify(spec)
@@ -291,3 +299,13 @@ def test_an_error_from_inside_a_call_stays_what_it_is() -> None:
         verb(1)
     with pytest.raises(posenc.PosencError, match="known arguments, got z="):
         verb(1, z=2)
+
+
+def test_a_word_with_a_negation_is_not_near_the_word_without() -> None:
+    """`unrotate` does the opposite of `rotate`, however near it is in letters."""
+    words = ("rotate", "interleave", "table")
+    assert [
+        closest(word, words) for word in ("unrotate", "de_interleave", "inverse_rotate")
+    ] == 3 * [None]
+    near = {"rotat": "rotate", "Rotate": "rotate", "tabel": "table", "interleaved": "interleave"}
+    assert {word: closest(word, words) for word in near} == near

@@ -149,7 +149,7 @@ def test_bad_npy_is_refused(tmp_path: Path, what: str) -> None:
 
 def test_a_long_npy_header_is_refused_before_it_is_read(tmp_path: Path) -> None:
     header = GOOD + b" " * 2**16
-    with pytest.raises(DataError, match="a header of at most 10000 bytes"):
+    with pytest.raises(DataError, match="a header of at most 10,000 bytes"):
         layout_of(tmp_path, npy_bytes(header, bytes(8), version=b"\x02\x00"))
     with pytest.raises(DataError, match="a header of at most 69 bytes, got 4294967295"):
         layout_of(tmp_path, BAD_NPY["header beyond the file"])
@@ -233,7 +233,7 @@ def test_a_header_over_the_limit_is_refused_before_it_is_read(tmp_path: Path) ->
     with path.open("wb") as file:
         file.write(struct.pack("<Q", 100_000_001))
         file.truncate(200_000_000)
-    with pytest.raises(DataError, match="at most 100000000 bytes, got one of 100000001"):
+    with pytest.raises(DataError, match="at most 100,000,000 bytes, got one of 100,000,001"):
         files.read_layout(path)
 
 

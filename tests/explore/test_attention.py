@@ -321,7 +321,7 @@ def arrays(**shapes):
         ({**arrays(q=(2, 3, 4)), "k": np.full((2, 3, 4), 1e20)}, "finite numbers up to 1e"),
         ({**arrays(q=(2, 3, 4), k=(2, 3, 4)), "v": np.full((2, 3, 4), 1e300)}, "v: expected"),
         (arrays(q=(257, 2, 1), k=(1, 2, 1)), "at most 256"),
-        (arrays(q=(1, 2, 1025), k=(1, 2, 1025)), "at most 1024 wide"),
+        (arrays(q=(1, 2, 1025), k=(1, 2, 1025)), "at most 1,024 wide"),
         (arrays(q=(2, 2, 1), k=(1, 2, 1), v=(1, 2, 1025)), "v: expected"),
         ({**arrays(q=(2, 3, 4)), "k": np.full((2, 3, 4), np.nan)}, "finite"),
     ],

@@ -569,6 +569,38 @@ def test_stretching_is_the_library_s():
     assert "at pair 36 they stretch ×4.99 and ×2.17" in told
 
 
+def test_a_token_of_a_picture_stands_where_each_model_puts_it():
+    header, arrays = shown(v="scene", side="7", ref="4", tokens="5", row="2", col="6")
+    assert fact(header, "FLUX.1 Kontext") == "t 0, y 2, x 6"
+    assert fact(header, "FLUX.2") == "t 0, h 2, w 6, l 0"
+    assert fact(header, "Qwen-Image-Edit") == "t 0, h −2, w 2"
+    assert fact(header, "LongCat-Image-Edit") == "t 1, y 7, x 11"
+    assert fact(header, "Lumina 2") == "t 5, h 2, w 6"
+    assert fact(header, "HunyuanVideo") == "t 0, h 2, w 6"
+    cells = {cell["title"]: cell for cell in panel(header, "scene")["cells"]}
+    first = {"Qwen-Image-Edit": -4, "LongCat-Image-Edit": 5}
+    for title, cell in cells.items():
+        begin = first.get(title, 0)
+        for axis, key, at in ((cell["x"], "col", 6), (cell["y"], "row", 2)):
+            low, high = map(int, axis["domain"])
+            assert (axis["key"], axis["at"]) == (key, begin + at), title
+            # What a click at each coordinate chooses: the nearest row or column.
+            expected = [min(max(n - begin, 0), 6) for n in range(low, high)]
+            np.testing.assert_array_equal(arrays[axis["to"]], expected, err_msg=title)
+    assert {c["key"] for c in header["controls"] if not c["more"]} == {"side", "ref", "tokens"}
+    assert "enc" not in {c["key"] for c in header["controls"]}
+    assert not header["notes"]
+
+
+def test_a_scene_leaves_an_encoding_of_the_address_to_other_views():
+    header, _ = shown(v="scene", enc="alibi", ref="0")
+    assert header["address"]["enc"] == "alibi"
+    assert header["command"] == (
+        "posenc plot scene --text 6 --image 8,8 --reference 0,0 -o scene.png"
+    )
+    assert "reference" not in header["lead"]
+
+
 @pytest.mark.parametrize("rule", stretch.RULES)
 def test_losses_are_drawn_under_every_rule(rule):
     message = unpack(frame({**BIG, "v": "stretch", "loss": "1", "rule": rule}))
@@ -844,6 +876,7 @@ def test_a_row_of_a_learned_table_is_found():
         *({"v": "stretch", "rule": rule} for rule in ("none", "linear", "dynamic", "yarn_paper")),
         {"v": "stretch", "loss": "1", "rule": "given"},
         {"v": "table", "enc": "trained:learned"},
+        {"v": "scene", "tokens": "3"},
     ],
     ids=str,
 )

@@ -349,6 +349,7 @@ def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
         {"v": "table", "d": "8", "L": "90", "find": "0.5 @ 3"},
         {"v": "waves", "counter": "1", "d": "8", "L": "16"},
         {"v": "layers"},  # its links lead to other views
+        {"v": "scene"},  # whose legend is a list under the name of a key
         {"v": "table", "d": "6", "L": "9", "b.enc": "sinusoidal", "b.d": "4"},
     ],
     ids=lambda state: "&".join(f"{key}={text}" for key, text in state.items()),

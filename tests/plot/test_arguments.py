@@ -29,6 +29,7 @@ SUBJECTS: dict[str, tuple[Any, ...]] = {
     "find": (TABLE, {0: 0.5, 1: 0.2}),
     "offset": (TABLE,),
     "rotation": (ROPE,),
+    "scene": (),
     "similarity": (TABLE,),
     "stretch": (ROPE,),
     "sum": (TABLE,),

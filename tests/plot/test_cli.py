@@ -44,7 +44,7 @@ def names() -> list[str]:
 
 @pytest.mark.parametrize("name", PICTURES)
 def test_every_picture_is_drawn_unasked(run: Run, name: str) -> None:
-    size = ("--dim", "8") if name not in ("bias", "rotation", "stretch") else ()
+    size = ("--dim", "8") if name not in ("bias", "rotation", "scene", "stretch") else ()
     result = run(name, *size, "-o", "x.svg", "--theme", "dark", "--json")
     found = json.loads(result.stdout)
     assert found["output"] == "x.svg"
@@ -203,7 +203,7 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("table", "-o", "x.xyz"), ".png or .svg or .pdf"),
         (("table", "--title", "A table", "--no-title"), "not both"),
         (("table", "--size", "84"), "a width with its unit"),
-        (("table", "--dpi", "-1"), "18 to 2400"),
+        (("table", "--dpi", "-1"), "18 to 2,400"),
         (("table", "--numbers", "x.txt"), ".npz or .csv"),
         (("table", "--spec", "{}", "--dim", "4"), "leave out --dim"),
         (("table", "--preset", "mae"), "the number of cells along each"),
@@ -215,13 +215,16 @@ def test_learned_encodings_need_their_numbers(run: Run) -> None:
         (("waves", "--dims", "9-1"), "rising"),
         (("wavelengths", "--encoding", "ALiBi"), "'bias'"),
         (("wavelengths", "--each-base", "ten"), "100,1e4"),
-        (("rotation", "--query-key", "1"), "two positions"),
+        (("rotation", "--query-key", "1"), "two whole numbers"),
+        (("scene", "--image", "8"), "--image: write two whole numbers"),
+        (("scene", "--reference", "8,0"), "two sides of 0 to 512 tokens"),
+        (("scene", "--dim", "8"), "No such option"),
         (("bias", "--dim", "8"), "dim"),
         (("bias", "--show-heads", "8"), "heads from 0 to 7"),
         (("stretch", "--rules", "yarm"), "Did you mean 'yarn'"),
         (("offset", "--positions", "0:4"), "--offsets"),
         (("sum", "", "--dim", "8"), "tokens"),
-        (("counter", "--length", "10000"), "at most 4096"),
+        (("counter", "--length", "10000"), "at most 4,096"),
         (("table", "--encoding", "RoPE", "--field", "dim=7"), "even width"),
     ],
 )

@@ -62,6 +62,7 @@ ARGUMENTS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "rotation": ((ROPE,), {"pairs": [0, 7]}),
     "bias": ((T5,), {"params": posenc.init(T5), "mask": "causal"}),
     "stretch": ((ROPE,), {}),
+    "scene": ((), {"text": 3, "image": (2, 4), "reference": (2, 2)}),
     "find": ((posenc.Sinusoidal(16), {3: "0.85"}), {}),
     "compare": (("table", SMALL, posenc.Sinusoidal(8, base=100)), {"positions": 16}),
 }

@@ -336,7 +336,7 @@ def test_scales_follow_the_encoding() -> None:
         (lambda: tile(posenc.Sinusoidal(8), 2**41), "at most 2"),
         (lambda: tile(posenc.Sinusoidal(8), 8, dims=(0, 9)), "dimensions 0 to 7"),
         (lambda: tile(posenc.Sinusoidal(8), 8, rows=0), "at least 1"),
-        (lambda: tile(posenc.Sinusoidal(8), 8, rows=10**5, columns=10**5), "at most 4194304"),
+        (lambda: tile(posenc.Sinusoidal(8), 8, rows=10**5, columns=10**5), "at most 4,194,304"),
         (lambda: tile(posenc.Sinusoidal(8), 8, order="sines"), "'sin_cos'"),
         (lambda: tile("sinusoidal", 8), "a spec such as"),
         (lambda: tile(posenc.Sinusoidal, 8), "got Sinusoidal"),

@@ -38,6 +38,7 @@ def names() -> dict[str, Any]:
     q = np.random.default_rng(0).standard_normal((2, 8, 10, 64), dtype=np.float32)
     rope = posenc.RoPE(64, pairing="half")
     cos, sin = posenc.cos_sin(rope, 10)
+    rows = posenc.table(posenc.Sinusoidal(64), 128)
     return {
         "np": np,
         "posenc": posenc,
@@ -51,6 +52,8 @@ def names() -> dict[str, Any]:
         "rope": rope,
         "alibi": posenc.ALiBi(heads=8),
         "sinusoidal": posenc.Sinusoidal(64),
+        "rows": rows,
+        "broken": np.where(np.arange(128)[:, None] == 100, 0, rows),
     }
 
 
@@ -103,8 +106,8 @@ def test_a_guess_works_or_names_the_right_thing(
     assert not verdict(call, answer, tmp_path, monkeypatch)
 
 
-def test_there_are_308_guesses_and_few_gaps() -> None:
-    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 308
+def test_there_are_378_guesses_and_few_gaps() -> None:
+    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 378
     assert sum(len(row) > 3 for row in GUESSES) <= 20
 
 

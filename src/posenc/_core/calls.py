@@ -19,19 +19,19 @@ from posenc._core.foreign import (
     kind_of,
     scaling_call,
 )
-from posenc._names import ALIASES
+from posenc._names import HANDED
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 # Functions that others call, and the names by which most people call two of them: an error names
 # the function that was called.
 INNER = re.compile(r"^(?:from_hf|from_gguf|facts|infer_spec|detect_pairing)(?=[: ])")
-USUAL_NAMES = {function: name for name, function in ALIASES.items()}
+USUAL_NAMES = {"infer_spec": "infer", "detect_pairing": "pairing"}
 # By functions: calls that do what people try with other arguments.
 CALLS = {
     "infer": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded arrays.",
     "check": "posenc.check(f, spec=…) tries code, posenc.identify(array) looks at numbers.",
-    "extend": "posenc.extend(config, 131072, rule='yarn') is of a model; a learned table grows by "
+    "extend": "posenc.extend(config, 131072, rule='yarn') is for a model; a learned table grows by "
     "posenc.resize(spec, params, length, how='tile').",
     "locate": "posenc.locate(posenc.Sinusoidal(512), row) finds the position of a row, "
     'posenc.locate(posenc.RoPE(64, pairing="half"), rotated, before=x) that of a turned vector.',
@@ -41,6 +41,8 @@ CALLS = {
     "cite": 'posenc.cite(spec) or posenc.cite("RoPE") has the BibTeX.',
     "compare": 'posenc.plot.compare("table", a, b) draws the table of two specs; other pictures '
     'are "wavelengths", "bias", "offset", "stretch", …',
+    "preset": 'posenc.preset("llama3", 128): the width of a head or row, or the heads of a bias.',
+    "doctor": 'posenc.doctor("llama/") looks at a model, posenc.doctor("llama/", f) at a port too.',
     "golden": 'posenc.golden(source).save("golden.json") writes the file.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
     "no arrays.",
@@ -131,6 +133,8 @@ def check_call(
     missing = [p.name for p in signature.values() if p.default is p.empty and p.name not in present]
     if missing:
         todo = " ".join(f"Write {NOTES[name]}." for name in missing if name in NOTES)
+        if kind_of(caller) and not todo:
+            todo = f"Such as posenc.{HANDED['small'](caller)!r}."
         todo = CALLS.get(caller, todo)
         raise KeywordError(mismatch(caller, f"a value for {' and '.join(missing)}", "none", todo))
 

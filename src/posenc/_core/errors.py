@@ -110,10 +110,10 @@ def printed(text: str) -> str:
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
 
 
-def suggest(name: object, choices: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
     """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
     names = sorted(choices)
-    near = closest(name, names)
+    near = closest(name, names, cutoff=cutoff)
     if near:
         return f"Did you mean {near!r}?"
     more = f", and {len(names) - 20} more" if len(names) > 40 else ""
@@ -122,9 +122,10 @@ def suggest(name: object, choices: Iterable[str]) -> str:
 
 def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The name that is nearest in letters, whatever their case, if one is near."""
-    opposite = NEGATION.sub("", str(name).lower())  # `unrotate` is not `rotate`
-    folded = {c.lower(): c for c in sorted(choices) if c.lower() != opposite or c == name}
-    close = difflib.get_close_matches(str(name).lower(), folded, n=1, cutoff=cutoff)
+    word = str(name).lower()
+    opposite = NEGATION.sub("", word)  # `unrotate` is not `rotate`
+    folded = {c.lower(): c for c in sorted(choices) if c.lower() != opposite or opposite == word}
+    close = difflib.get_close_matches(word, folded, n=1, cutoff=cutoff)
     return folded[close[0]] if close else None
 
 

@@ -177,14 +177,14 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     elsewhere = {letters(other): place for other, place in places.items()}
     in_torch, in_plot = "RotaryEmbedding" in choices, "Picture" in choices
     own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
-    if not own and (known := _meant(name, APART)):
-        return known
+    if not own and (answer := _meant(name, APART)):
+        return answer
     if letters(name) in elsewhere and not (in_torch and name[:1].isupper()) and not in_plot:
         return f"It is {elsewhere[letters(name)]}."
     near = closest(name, choices, cutoff=0.8)
     if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
         return f"Did you mean {near!r}?"
-    near = closest(name, choices, cutoff=0.7)
+    near = closest(name, choices, cutoff=0.75)
     guess = f"Did you mean {near!r}?" if near else ""
     return (
         _meant(name, (*own, *APART, *NAMES))

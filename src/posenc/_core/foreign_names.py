@@ -27,6 +27,15 @@ APART: tuple[tuple[str, str], ...] = (
         ),
     ),
     (
+        r"^compare|^max_abs|^(abs_)?diff",
+        "posenc.diff(a, b), whose rows have what differs and by how much",
+    ),
+    (
+        r"^(list|names|available|all|catalogue?)$|(list|get)_?(names|encodings|presets)",
+        "posenc.presets.names(), or the command `posenc list`",
+    ),
+    (r"bibtex|citation|^paper", 'posenc.cite("RoPE").bibtex'),
+    (
         r"^(un)?permute|^(to|from)_(half|interleaved|neox|gptj)|(convert|fix)_pairing",
         (
             'posenc.convert(FOLDER, OUTPUT, pairing="interleaved") for a checkpoint, and '
@@ -68,7 +77,10 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"alibi", "posenc.ALiBi, the spec, and posenc.bias(spec, n), its numbers"),
     (r"inv_?freq|freqs|frequenc", "posenc.frequencies"),
     (r"fourier", "posenc.Fourier"),
-    (r"interpolat\w*pos|resample|resize|interpolate_", "posenc.resize"),
+    (
+        r"interpolat|resample|resize",
+        "posenc.resize for learned tables, posenc.scaling.Linear for RoPE",
+    ),
     (r"sin_?cos|sinus|sine|sin_?pos", "posenc.Sinusoidal, the spec, and posenc.table(spec, n)"),
     (r"learn|absolute|^wpe$|trainable", "posenc.Learned"),
     (r"bucket", "posenc.T5(heads).bucket(rel), which takes the distances key - query"),
@@ -119,7 +131,7 @@ PLOTS: tuple[tuple[str, str], ...] = (
         "posenc.plot.table, a heatmap",
     ),
     (r"decay|dist|score|kernel|dot", "posenc.plot.offset"),
-    (r"rot|circle|angle|phase|clock|polar", "posenc.plot.rotation"),
+    (r"rot|rope|circle|angle|phase|clock|polar", "posenc.plot.rotation"),
     (r"slope|bias|alibi|t5|bucket", "posenc.plot.bias"),
     (r"attn|weights", "posenc.plot.attention"),
     (r"scal|extend|extrapol|yarn|ntk|context", "posenc.plot.stretch"),
@@ -136,6 +148,7 @@ MODULES: tuple[tuple[str, str], ...] = (
             "posenc.cos_sin(spec, n) has cosines and sines alone, posenc.apply_rotary applies them"
         ),
     ),
+    (r"patch|replace|swap|inject|convert", "posenc.torch.adopt(model)"),
     (r"alibi|bias|t5", "posenc.torch.AttentionBias"),
     (r"relative|rel_?pos", "posenc.torch.RelativeAttention"),
     (r"sin|learn|absolute|pos\w*_?(enc|emb)|table", "posenc.torch.PositionTable"),

@@ -36,7 +36,7 @@ class Source(Value):
         The field, in the words of the spec: `base`, `scaling.factor`.
     origin : {"config", "preset", "class", "format", "caller", "code", "file", "record"}
         `config`: the file says so. `preset`: the row of the family. `class`: the file leaves it
-        out, and this is what the model's class in transformers takes for it. `format`: a documented
+        out, and this is what the model's class takes for it. `format`: a documented
         default of the file format. `caller`: an argument of the reader. `code`: the encoding's own
         default. `file`: the code of its authors beside it, read as text. `record`: what a
         conversion of the weights recorded in their files.

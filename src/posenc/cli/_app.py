@@ -89,7 +89,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cite": ("posenc.cli.commands.listing:cite", "Print the BibTeX of an encoding."),
     "doctor": (
         "posenc.cli.commands.doctor",
-        "Find where a port differs from its model, or report what is installed.",
+        "Find where a port and its model differ, or report what is installed.",
     ),
 }
 
@@ -163,7 +163,7 @@ class App(click.Group):
             text = f"No such command {name!r}"
             if looks_like_a_file(name):
                 ctx.fail(f"{text}, and no file or folder of that name in {Path.cwd()}.")
-            ctx.fail(f"{text}. {command_advice(name) or suggest(name, COMMANDS)}")
+            ctx.fail(f"{text}. {command_advice(name) or suggest(name, COMMANDS, cutoff=0.75)}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:

@@ -83,7 +83,7 @@ def _read(query: str, chosen: Chosen) -> Query:
         return _values(query, width)
     words = [word for word in re.split(r"[\s,;\[\]()]+", query) if word]
     if len(words) > MOST_NUMBERS:
-        raise PosencError(f"At most {MOST_NUMBERS} numbers; {whole(len(words))} came.")
+        raise PosencError(f"At most {MOST_NUMBERS:,} numbers; {whole(len(words))} came.")
     if not words or not all(re.fullmatch(NUMERAL, word) for word in words):
         raise PosencError(HOW)
     row = tuple(float(word) for word in words)
@@ -105,7 +105,7 @@ def _read(query: str, chosen: Chosen) -> Query:
 def _values(query: str, width: int) -> Query:
     pieces = [piece.strip() for piece in re.split(r"[;\n]|,(?=[^@]*@)", query) if piece.strip()]
     if len(pieces) > MOST_VALUES:
-        raise PosencError(f"At most {MOST_VALUES} values; {whole(len(pieces))} came.")
+        raise PosencError(f"At most {MOST_VALUES:,} values; {whole(len(pieces))} came.")
     matches = [(piece, VALUE.fullmatch(piece)) for piece in pieces or [""]]
     values = {int(match[2]): match[1] for _, match in matches if match}
     wrong = [piece for piece, match in matches if match is None]

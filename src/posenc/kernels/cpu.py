@@ -222,7 +222,7 @@ def _why_not_host(x: Array) -> str | None:
         from posenc.kernels.torch.state import why_not_memory
 
         if is_compiling():
-            return "positions under a compiler, which fuses the reference"
+            return "positions inside torch.compile, which fuses the reference itself"
         return why_not_memory(x) if x.device.type == "cpu" else f"positions on {x.device.type}"
     if is_jax(x):
         return _why_not_lent(x)

@@ -65,7 +65,7 @@ def judge(question: Question, line: str) -> Verdict:
     ('right', 'unreadable')
     """
     if len(line) > LONGEST:
-        return Verdict("unreadable", f"that line has more than {LONGEST} characters.")
+        return Verdict("unreadable", f"that line has more than {LONGEST:,} characters.")
     text = line.strip()
     answer = question.answer
     return _chosen(answer, text) if isinstance(answer, Choice) else _typed(answer, text)

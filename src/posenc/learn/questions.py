@@ -60,7 +60,7 @@ def sketch_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> S
     """The picture of rows that were computed."""
     picture = Sketch(title, tuple((k, tuple(map(float, v))) for k, v in rows.items()))
     if not picture.rows or any(not 2 <= len(values) <= MOST for _, values in picture.rows):
-        raise bad_data(caller, f"rows of 2 to {MOST} numbers", [len(v) for _, v in picture.rows])
+        raise bad_data(caller, f"rows of 2 to {MOST:,} numbers", [len(v) for _, v in picture.rows])
     return picture
 
 

@@ -42,7 +42,7 @@ def read_table(path: str | Path, name: str | None = None) -> TableFile:
         refuse_data(
             math.prod(shape) > MOST_NUMBERS,
             caller,
-            f"at most {MOST_NUMBERS} numbers",
+            f"at most {MOST_NUMBERS:,} numbers",
             f"shape {shape}",
         )
         values = _read(array).reshape(shape)

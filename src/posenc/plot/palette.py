@@ -163,8 +163,8 @@ def series(name: str = "light") -> tuple[SeriesStyle, ...]:
 @functools.lru_cache(maxsize=8)
 def parts(name: str = "light") -> np.ndarray:
     """Colours of what is no number: those of curves in their order, of nothing, of a thin line."""
-    colours = [*(style.colour for style in series(name)), theme(name).neutral, theme(name).rule]
-    return _fixed(np.array([rgb(colour) for colour in (*colours, *colours[-1:] * 246)]))
+    around = [theme(name).neutral, *[theme(name).rule] * (255 - EMPTY)]
+    return _fixed(np.array([rgb(one) for one in (*(s.colour for s in series(name)), *around)]))
 
 
 def style(number: int, name: str = "light") -> SeriesStyle:

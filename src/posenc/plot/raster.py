@@ -92,7 +92,7 @@ def tile_of(
         expected = f"dimensions 0 to {table.width - 1}"
         raise bad_argument("plot: dims", expected, f"{first} to {last - 1}")
     fits = rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS
-    expected = f"at least 1 and at most {MOST_PIXELS} pixels"
+    expected = f"at least 1 and at most {MOST_PIXELS:,} pixels"
     require(fits, ": size", expected, f"{rows} x {columns}")
     wide = last - first > columns
     order = order_of(table, order, wide)

@@ -304,7 +304,6 @@ ROWS = (
         subjects="models of pictures",
         question="Where do the tokens of a scene stand?",
         wide=720,
-        pixels="side",
         apart=True,
     ),
     PictureRow(

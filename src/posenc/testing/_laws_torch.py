@@ -136,7 +136,9 @@ def _turned_back(lab: Lab, places: np.ndarray) -> Found:
 
 
 @law(
-    "compile", "torch.compile makes one graph without breaks, at most two for six lengths", "rotary"
+    "compile",
+    "torch.compile makes torch.compile makes one graph without breaks, at most two for six lengths",
+    "rotary",
 )
 def compiled(lab: Lab) -> Found:
     """Traced whole by torch.compile; lengths become symbolic after the second."""

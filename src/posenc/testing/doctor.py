@@ -130,7 +130,7 @@ def _of_model(about: Facts) -> Iterator[Row]:
         what = entry.convolution or "no positions" if entry.spec is None else words(entry.spec)
         yield "says", f"{entry.label}: {what}{_because(entry.sources)}"
     for fact in about.of("window"):
-        seen = "the whole sequence" if fact.value is None else f"the last {fact.value} tokens"
+        seen = "the whole sequence" if fact.value is None else f"the last {fact.value:,} tokens"
         yield "says", f"{fact.layer}: it sees {seen}, by {fact.rests_on}"
     for note in about.reading.notes:
         if note.level == "error":

@@ -49,7 +49,7 @@ from posenc.testing.subject import (
 SIZES = {"table": ("dim", "width"), "rotary": ("dim", "dim"), "bias": ("heads", "heads")}
 
 
-def _sizes_of(spec: Spec | None) -> dict[str, int]:
+def _sizes_of(spec: Spec | None) -> dict[str, Any]:
     """How large something is that computes a spec."""
     if spec is None or spec.kind not in SIZES:
         return {}

@@ -172,7 +172,8 @@ def _at(rope: RoPE, longest: int, length: int | Tensor | None) -> RoPE:
     if longest != first:
         raise bad_argument(
             caller,
-            f"max_position_embeddings={first}, beyond which transformers asks anew",
+            f"max_position_embeddings={first}, as transformers asks for frequencies again beyond "
+            "it",
             longest,
             todo,
         )

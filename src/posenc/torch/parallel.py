@@ -92,7 +92,7 @@ def fully_sharded(
             "fully_sharded",
             "values for all buffers",
             f"none for {', '.join(lost)}",
-            "Build the model with memory, and divide that.",
+            "Build the model on a device with memory, not on meta, and divide that.",
         )
     for block in [module for module in model.modules() if blocks and isinstance(module, blocks)]:
         fully_shard(block, mesh=mesh)

@@ -380,7 +380,7 @@ def test_names_of_presets_and_plans() -> None:
 def test_a_plan_with_errors_is_refused_and_one_with_warnings_says_so() -> None:
     config = {"model_type": "llama", "head_dim": 64, "max_position_embeddings": 512}
     broken = {**config, "rope_theta": 1e4, "rope_scaling": {"rope_type": "no such"}}
-    with pytest.raises(posenc.DataError, match="leaves nothing open"):
+    with pytest.raises(posenc.DataError, match="leaves something open"):
         posenc.golden(broken)
     layer = posenc.Layer("a", spec=ROPE)
     note = posenc.Note("warning", "an unknown key 'rope_alpha'")
@@ -598,7 +598,7 @@ TEXTS: list[tuple[str, Callable[[str], str], str]] = [
     ("a list", lambda t: "[]", "expected a contract"),
     ("nothing", lambda t: "", "is not JSON"),
     ("deep", lambda t: "[" * 100_000, "nested deeper"),
-    ("many values", lambda t: "[" + "1," * 2**12 + "1]", "at most 4096 values"),
+    ("many values", lambda t: "[" + "1," * 2**12 + "1]", "at most 4,096 values"),
 ]
 
 

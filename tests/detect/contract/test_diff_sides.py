@@ -111,7 +111,7 @@ def test_it_says_how_far_it_looked() -> None:
     cosines = posenc.diff(ROPE.replace(base=1e4), engine)
     (told,) = cosines.compared
     assert "agrees to position 1,048,576" in told
-    assert "every one to 4,096, and one in each stretch of 128 beyond" in told
+    assert "each to 4,096, then one in every 128" in told
     assert (
         "spec: rotate: the code does not offer it, so its pairing is not seen"
         in cosines.not_compared
@@ -366,7 +366,7 @@ def test_two_implementations_are_asked_for_far_positions_and_vectors() -> None:
 def test_a_table_of_rows_is_asked_as_far_as_it_reaches(rows: int) -> None:
     (told, *_) = posenc.diff(ROPE, Engine(ladder(64, 5e5), rows=rows)).compared
     last = rows - 1
-    assert f"agrees to position {last:,} ({last + 1:,} asked for: every one to" in told
+    assert f"agrees to position {last:,} ({last + 1:,} positions asked: each to" in told
 
 
 def test_a_size_that_is_wrong_at_one_position_is_seen() -> None:
@@ -690,7 +690,7 @@ FOREIGN: dict[str, tuple[str, str]] = {
     "an adapter": ('{"peft_type": "LORA", "r": 8}', "keys peft_type, r, which is no config"),
     "nothing": ("", CUT),
     "half a config": ('{"model_type": "lla', CUT),
-    "an open config": ('{"model_type": "llama"}', "a config that leaves nothing open, got"),
+    "an open config": ('{"model_type": "llama"}', "the config leaves something open: "),
     "a misspelt spec": ('{"type": "RoPEE", "dim": 8}', "Did you mean 'RoPE'"),
     "no model": (
         '{"type": "YaRN", "factor": 2, "original_length": 8}',

@@ -132,7 +132,7 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
     ("options", "message"),
     [
         (["--pairing", "halves"], "Did you mean 'half'"),
-        ([], "nothing is to change"),
+        ([], "nothing to change"),
         (["--resize", "3", "--pairing", "half"], "say what becomes of a table"),
         (["--pairing", "half", "--rotary", "4"], "--rotary needs --stored"),
         (["--pairing", "half", "--rotary", "5", "--stored", "half"], "even width"),

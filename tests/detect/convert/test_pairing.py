@@ -145,7 +145,7 @@ def test_a_width_that_is_wrong_is_not_a_claim(heads: int, rotated: int, name: st
     found = posenc.detect_pairing(TRAINED, layout=layout)
     assert (found.pairing, found.claim) == ("unknown", "unknown")
     assert getattr(found.weights, name) > pairing.DOUBT
-    assert f"look {name} than was said" in found.why
+    assert f"look {name} than was stated" in found.why
     if name == "wider":  # half of a head in halves looks like neighbours
         assert found.weights.similarity < -pairing.THRESHOLD
 

@@ -81,6 +81,21 @@ def test_pixels_become_tokens_by_the_vae_beside(pipeline: Path) -> None:
         rule.cells(height=1024, width=768)
 
 
+def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
+    encoder = {"model_type": "t5", "d_kv": 64}
+    plan = posenc.from_hf({"_class_name": "P", "transformer": FLUX, "text_encoder_2": encoder})
+    assert [entry.layer for entry in plan] == ["attention"]
+    assert any("text_encoder_2 is a model of transformers" in note.text for note in plan.notes)
+
+
+def test_presets_of_diffusion_models_are_templates_of_rows() -> None:
+    rules = (rule for row in diffusion.transformers().values() for rule in row["entries"])
+    assert {rule["preset"] for rule in rules if "preset" in rule} >= {
+        "flux", "wan", "hunyuan-video", "cogvideox", "cosmos", "ltx", "lumina", "kandinsky5",
+        "hunyuan-dit",
+    }  # fmt: skip
+
+
 def test_a_pipeline_may_have_two_transformers() -> None:
     wan = {"_class_name": "WanTransformer3DModel"}
     plan = posenc.from_hf({"_class_name": "WanPipeline", "transformer": wan, "transformer_2": wan})
@@ -166,6 +181,11 @@ def test_a_golden_file_holds_positions_of_a_scene(tmp_path: Path, pipeline: Path
         file = tmp_path / f"flux.{ending}"
         contract.save(file)
         assert posenc.golden(file) == contract
+
+
+def test_a_scene_of_a_golden_file_may_lie_beyond_a_small_table() -> None:
+    small = posenc.golden({"_class_name": "WanTransformer3DModel", "rope_max_seq_len": 2})
+    assert small.of("attention", "positions")[0]["positions"].max() == 5
 
 
 def test_positions_that_a_rule_does_not_give_are_refused(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_keys_of_the_text_in_the_config_of_the_whole() -> None:
     assert [e.spec.dim for e in plan if isinstance(e.spec, posenc.RoPE)] == [128, 80]
     assert not plan.warnings
     other = posenc.from_hf({**TEXT, "model_type": "qwen3_vl"}, on_error="report")
-    assert any("reads text_config alone" in text for text in other.warnings)
+    assert any("as it reads text_config" in text for text in other.warnings)
 
 
 HOSTILE: dict[str, tuple[Config, str]] = {

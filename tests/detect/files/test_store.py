@@ -224,7 +224,7 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
     "a header of 100 MB and more": (
         "a.safetensors",
         header(b"{" + b" " * 100_000_000),
-        "at most 100000000",
+        "at most 100,000,000",
     ),
     "not JSON": ("a.safetensors", header(b"\x00\x01"), "JSON"),
     "deep JSON": ("a.safetensors", header(b'{"a":' + b"[" * 100_000), "JSON"),
@@ -326,7 +326,7 @@ def zip_cases(folder: Path) -> dict[str, tuple[Path, str]]:
         "a storage that is shorter": "truncated",
         "no storage": "no data/0",
         "a pickle without an end": "empty stack",
-        "a long pickle": "at most 8388608 bytes",
+        "a long pickle": "at most 8,388,608 bytes",
         "a text without end": "ends before",
         "two pickles": "one data.pkl",
     }

@@ -531,7 +531,7 @@ def test_recordings_that_say_too_little() -> None:
     x = np.random.default_rng(1).normal(size=(40, 16))
     assert "the same" in str(posenc.infer_spec((x, x, np.arange(40))))
     noise = np.random.default_rng(2).normal(size=(40, 16))
-    assert "none gains" in str(posenc.infer_spec((x, noise, np.arange(40))))
+    assert "no two channels form a pair" in str(posenc.infer_spec((x, noise, np.arange(40))))
     y = posenc.rotate(RoPE(16, pairing="half"), x, positions=np.arange(40) * 7)
     assert "one step apart" in str(posenc.infer_spec((x, y, np.arange(40) * 7 + 3)))
 
@@ -676,7 +676,7 @@ def test_what_is_no_bias_of_distance() -> None:
 @pytest.mark.parametrize(
     ("arguments", "more", "words"),
     [
-        ((lambda x, p: x,), {"dim": 1}, "2 to 4096"),
+        ((lambda x, p: x,), {"dim": 1}, "2 to 4,096"),
         ((lambda x, p: x,), {"kind": "none"}, "rotary or cos_sin"),
         ((lambda x, p: x,), {"dim": 8, "axes": "hw"}, "a tuple of names"),
         ((lambda x, p: 1 / 0,), {"dim": 8}, "ZeroDivisionError"),

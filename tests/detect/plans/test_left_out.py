@@ -340,7 +340,7 @@ def test_a_pattern_that_the_class_does_not_read_is_said() -> None:
     config = {"model_type": "gemma4_text", "head_dim": 64, "num_hidden_layers": 12}
     plan = posenc.from_hf({**config, "sliding_window_pattern": 2})
     assert plan["full_attention"].indices == (5, 11)
-    assert any("sliding_window_pattern=2 is not what makes layer_types" in w for w in plan.warnings)
+    assert any("sliding_window_pattern=2 does not make layer_types" in w for w in plan.warnings)
 
 
 @pytest.mark.parametrize("wrong", ["hiden_size", "rope_thetta"])
@@ -357,7 +357,7 @@ def test_text_keys_at_the_top_of_a_whole_model_are_read_and_told() -> None:
     text = {"head_dim": 64, "num_hidden_layers": 6, "rope_theta": 5e5, "num_attention_heads": 8}
     plan = posenc.from_hf({"model_type": "gemma3", **text})
     assert plan["full_attention"].spec.base == 5e5  # type: ignore[union-attr]
-    assert any("reads text_config alone: they are read as" in w for w in plan.warnings)
+    assert any("as it reads text_config: they are taken for" in w for w in plan.warnings)
 
 
 # --- what transformers computes -------------------------------------------------------------------

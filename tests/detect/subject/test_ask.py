@@ -135,7 +135,7 @@ def test_another_instance_remembers_nothing() -> None:
         last = subject.rotate(X[:1], POSITIONS[0])
     assert np.abs(last - first).max() > 0.1
     assert_close(subject.fresh().rotate(X[:1], POSITIONS[0]), first, 0.0)
-    with pytest.raises(CannotAsk, match="made anew"):
+    with pytest.raises(CannotAsk, match="no other object of it"):
         posenc.ask(shapes.bhsd_line).fresh()
 
 
@@ -149,7 +149,7 @@ def test_what_counts_tokens_is_asked_at_their_places() -> None:
 
 
 def test_a_question_of_another_kind_is_refused() -> None:
-    with pytest.raises(CannotAsk, match="is a rotation, and was asked for a table"):
+    with pytest.raises(CannotAsk, match="is a rotation, and the question is for a table"):
         posenc.ask(shapes.bhsd_line).rows([1])
 
 

@@ -270,7 +270,7 @@ def _numpy_dtype(name: str, caller: str) -> Any:
             f"{caller}: dtype",
             "a dtype that NumPy knows",
             name,
-            "Import ml_dtypes first, or ask for float32.",
+            "Give positions as a tensor, import ml_dtypes, or ask for float32.",
         ) from None
 
 

@@ -116,7 +116,7 @@ def npy_tensor(caller: str, file: IO[bytes], size: int, start: bytes | None = No
     refuse_data(
         length > LARGEST_NPY_HEADER or begin > size,
         caller,
-        f"a header of at most {limit} bytes",
+        f"a header of at most {limit:,} bytes",
         length,
     )
     descr, fortran, shape = _npy_fields(caller, exactly(file, length, caller), version)
@@ -222,9 +222,9 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
+        todo = inputs.reader_of(path)
         if kind is not None:
-            todo = inputs.reader_of(path) or "Save its tensors as .safetensors."
-            raise bad_data(caller, expected, kind, todo)
+            raise bad_data(caller, expected, kind, todo or "Save its tensors as .safetensors.")
         refuse_data(
             start[5:] == b"\0\0\0",
             caller,
@@ -232,13 +232,12 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
             f"one that states a header of {length} bytes, in {size} bytes",
             "It may be truncated.",
         )
-        todo = inputs.reader_of(path)
         raise bad_data(caller, expected, f"another format; it begins with {start!r}", todo)
     refuse_data(
         length > SAFETENSORS.largest,
         caller,
-        f"a header of at most {SAFETENSORS.largest} bytes",
-        f"one of {length} bytes",
+        f"a header of at most {SAFETENSORS.largest:,} bytes",
+        f"one of {length:,} bytes",
     )
     first = exactly(file, min(length, 20), caller)
     refuse_data(
@@ -250,7 +249,10 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
         raise bad_data(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
     refuse_data(
-        len(header) > MOST_TENSORS, caller, f"at most {MOST_TENSORS} tensors in a file", len(header)
+        len(header) > MOST_TENSORS,
+        caller,
+        f"at most {MOST_TENSORS:,} tensors in a file",
+        len(header),
     )
     at = data = 8 + length
     tensors = {
@@ -343,7 +345,7 @@ class Array(NamedTuple):
         refuse_data(
             end - begin > MOST_ENTRIES,
             f"{self.name[:80]}: entries at a time",
-            f"at most {MOST_ENTRIES}",
+            f"at most {MOST_ENTRIES:,}",
             end - begin,
         )
         return self.fetch(begin, end)

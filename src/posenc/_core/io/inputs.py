@@ -28,6 +28,7 @@ DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
 PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
+CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE)  # of which a folder holds one
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 
@@ -113,7 +114,7 @@ def _check_size(name: str, kind: FileKind | None, size: int) -> None:
 
 
 def _too_large(caller: str, kind: FileKind, size: object) -> DataError:
-    return DataError(mismatch(caller, f"{kind.name} of at most {kind.largest} bytes", size))
+    return DataError(mismatch(caller, f"{kind.name} of at most {kind.largest:,} bytes", size))
 
 
 def content(path: str | os.PathLike[str], kind: FileKind) -> bytes:
@@ -191,7 +192,7 @@ def check_count(
         outside = "".join(parts[quotes % 2 :: 2])  # of the texts between quotes
         marks, quotes = marks + sum(map(outside.count, ",:[{")), quotes + len(parts) - 1
         if max(marks, quotes // 2 - 1) > kind.most:
-            raise error(mismatch(caller, f"{kind.name} of at most {kind.most} values", "more"))
+            raise error(mismatch(caller, f"{kind.name} of at most {kind.most:,} values", "more"))
 
 
 def parse(
@@ -219,7 +220,7 @@ def parse(
             wide = re.search(rb"[\xf0-\xff]", text), re.search(rb"[\xc4-\xef]", text)
             size = len(text) * (4 if wide[0] else 2 if wide[1] else 1)
             if size > MOST_MEMORY:
-                raise error(mismatch(caller, f"a text of {MOST_MEMORY} bytes in memory", size))
+                raise error(mismatch(caller, f"a text of {MOST_MEMORY:,} bytes in memory", size))
             text = bytes(text).decode("utf-8-sig")
         plain = text
         check_count(plain, caller, kind, error=error)
@@ -296,7 +297,7 @@ def folder_of(config: Any) -> Path | None:
 def _read_config(path: Path, caller: str) -> dict[str, Any]:
     if path.is_dir():
         inside = next(
-            (path / name for name in (CONFIG_FILE, ADAPTER, PIPELINE) if (path / name).is_file()),
+            (path / name for name in CONFIGS if (path / name).is_file()),
             None,
         )
         if inside is None:
@@ -310,8 +311,8 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         repr(str(path)[:200]),
         hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
     )
-    if path.suffix in (".py", ".csv", ".npy"):
-        raise bad_data(caller, "the config of a model", str(path), reader_of(path))
+    other = path.suffix in (".py", ".csv", ".npy")
+    refuse_data(other, caller, "the config of a model", path, reader_of(path))
     data = _config_of(text_of(path, CONFIG), caller, path.name)
     return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
 
@@ -324,14 +325,16 @@ def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, A
 
 def hub_advice(name: str) -> str:
     """What to do where what is not there is no file: a model on a hub, an encoding, a preset."""
-    if re.fullmatch(r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name):
-        return "Nothing is downloaded: fetch the config.json of the model, and name it."
-    known = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
-    if known:
-        return f"{known} is an encoding: `posenc list {known}` and help(posenc.{known}) explain it."
-    if name in HANDED["verb"]("presets.names")():
-        return f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec."
-    return ""
+    encoding = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
+    advice = {
+        "Nothing is downloaded: fetch the config.json of the model, and name it.": re.fullmatch(
+            r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name
+        ),
+        f"{encoding} is an encoding: `posenc list {encoding}` describes it.": encoding,
+        f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec.": name
+        in HANDED["verb"]("presets.names")(),
+    }
+    return next((text for text, holds in advice.items() if holds), "")
 
 
 # Endings of files, and what reads them.
@@ -362,12 +365,12 @@ def _plain_config(data: dict[str, Any], caller: str) -> dict[str, Any]:
     try:
         return {str(key): _plain(value, str(key), caller, 1) for key, value in data.items()}
     except RecursionError:
-        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels") from None
+        raise DataError(f"{caller}: nested deeper than {DEEPEST:,} levels") from None
 
 
 def _plain(value: Any, key: str, caller: str, depth: int) -> Any:
     if depth > DEEPEST:
-        raise DataError(f"{caller}: nested deeper than {DEEPEST} levels")
+        raise DataError(f"{caller}: nested deeper than {DEEPEST:,} levels")
     if isinstance(value, Mapping):
         return {str(k): _plain(v, f"{key}.{k}", caller, depth + 1) for k, v in value.items()}
     if isinstance(value, (list, tuple)):

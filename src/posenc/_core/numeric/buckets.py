@@ -142,7 +142,7 @@ def check_piecewise(caller: str, alpha: float, beta: float, gamma: float) -> Non
             caller, "0 < alpha < beta <= 512 and alpha < gamma", f"{alpha}, {beta}, {gamma}"
         )
     if _reaching(int(beta), alpha, beta, gamma, euclidean=False) > FARTHEST:
-        raise bad_spec(f"{caller}: gamma", f"buckets that end before {FARTHEST} cells", gamma)
+        raise bad_spec(f"{caller}: gamma", f"buckets that end before {FARTHEST:,} cells", gamma)
 
 
 def bucket_count(method: Method, beta: float) -> int:

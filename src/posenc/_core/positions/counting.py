@@ -25,6 +25,8 @@ from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import bad_argument, bad_position
 
+Affine = float | tuple[float, ...]  # a number for all axes, or for each
+
 
 def arange(
     length: int,
@@ -313,3 +315,19 @@ def real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:
             "An additive mask (0 and -inf) becomes one by `mask == 0`.",
         )
     return mask if xp.isdtype(mask.dtype, "bool") else mask != 0, xp
+
+
+def is_count(value: Any) -> bool:
+    """Whether a value is a whole number, not below 0."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    return whole and bool(value >= 0)
+
+
+def moved(rows: np.ndarray, axes: tuple[str, ...], scale: Affine, shift: Affine) -> np.ndarray:
+    """Positions (..., axes) times a scale, and a shift added."""
+    expected = f"a number, or one for each of the axes {axes}"
+    for name, numbers in (("scale", scale), ("shift", shift)):
+        shape, kind = np.shape(numbers), np.asarray(numbers).dtype.kind
+        if kind not in "iuf" or shape not in ((), (len(axes),)):
+            raise bad_argument(f"SceneRule.build: {name}", expected, repr(numbers)[:80])
+    return rows * np.asarray(scale) + np.asarray(shift)

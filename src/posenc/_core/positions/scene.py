@@ -2,42 +2,27 @@
 
 from __future__ import annotations
 
-import ast
-import functools
-import math
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from posenc._core import expressions
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import suggest
+from posenc._core.positions.counting import Affine, is_count, moved
+from posenc._core.positions.scene_parts import (
+    CALLS,
+    CELLS,
+    SIZES,
+    TODO,
+    Piece,
+    ScenePart,
+    View,
+    need,
+)
 from posenc._core.spec.spec import Value
 
-Size = int | Sequence[Any]
-Affine = float | tuple[float, ...]  # a number for all axes, or for each
-
-
-def _fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
-    """A cell of a picture of `size` by `other` cells, stretched into the middle of a frame."""
-    keeps = size / other > most / other_most  # its form: one of its sides is that of the frame
-    length = most if keeps else round(other_most / other * size)
-    first = round((most - length) / 2.0)
-    step = ((first + length) * (size - 1) / size - first) / max(size - 1, 1)
-    return first + cell * step
-
-
-_CALLS = {
-    **expressions.CALLS,
-    "fitted": _fitted,
-    "max": lambda *values: functools.reduce(np.maximum, values),
-    "min": lambda *values: functools.reduce(np.minimum, values),
-}
-_SIZES = ("tokens", "frames", "rows", "columns")
-_CELLS = ("i", "t", "h", "w", "number", "picture", "pictures", "next", *_SIZES)
-_TODO = "n tokens are ('text', n), a picture or film is ('image', (frames, rows, columns))."
+Scene = Sequence[tuple[str, int | Sequence[Any]]]
 
 
 class Placed(dict[str, np.ndarray]):
@@ -47,92 +32,6 @@ class Placed(dict[str, np.ndarray]):
     """
 
     order: tuple[str, ...] = ()
-
-
-@final
-@dataclass(frozen=True)
-class ScenePart(Value):
-    """A kind of part that a scene may have, such as its text, and where its tokens stand.
-
-    A coordinate is an expression in
-
-        i                       the number of the token in its part
-        t, h, w                 its frame, row and column
-        frames, rows, columns   the size of the grid
-        number                  how many parts of this name are before this one
-        picture, pictures       how many grids are before this one, and how many there are
-        text.tokens, image.rows of another part: the first of that name, 0 where there is none
-        largest.rows            the largest of all grids, likewise frames and columns
-        next                    one more than the largest coordinate so far
-
-        fitted(h, rows, columns, 30, 45)
-                                a row of a picture that is stretched into the middle of a frame
-
-    and in facts of the call, by `+ - * / // %`, `max`, `min`, `round` and `a if b > c else d`, with
-    `==`, `<`, `>` or `is None` between b and c.
-
-    Parameters
-    ----------
-    name : str
-        As scenes call it.
-    coordinates : tuple of str
-        An expression for each axis; none where the part does not turn.
-    multiple : int
-        The model pads the part to a multiple of so many tokens: a text counts on, tokens behind a
-        grid stand at 0.
-    after : str
-        An expression of `next` behind the part, where that is not the largest coordinate and one.
-
-    Raises
-    ------
-    SpecError
-        If a coordinate is no expression.
-
-    Examples
-    --------
-    >>> from posenc import ScenePart
-    >>> ScenePart("image", ("0", "h", "w")).multiple
-    1
-    """
-
-    name: str
-    coordinates: tuple[str, ...] = ()
-    multiple: int = 1
-    after: str = ""
-
-    _counted = ("multiple",)
-
-    @property
-    def is_grid(self) -> bool:
-        """Whether a coordinate is that of a cell, so that the part has frames, rows and columns."""
-        return bool({*self.names} & {"t", "h", "w"})
-
-    def check(self) -> None:
-        """Raise `SpecError` when a coordinate is no expression."""
-        for text in self.texts:
-            try:
-                nodes = [*ast.walk(_parsed(text))]
-            except (SyntaxError, ValueError, RecursionError):
-                nodes = [ast.Pass()]
-            fits = all(isinstance(node, expressions.NODES) for node in nodes)
-            self._require(fits, "coordinates", "expressions", repr(text)[:80])
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        """The expressions that it has."""
-        return tuple(filter(None, (*self.coordinates, self.after)))
-
-    @property
-    def names(self) -> dict[str, str]:
-        """What its expressions name, with the size that they ask a part for."""
-        nodes = [node for text in self.texts for node in ast.walk(_parsed(text))]
-        plain = {node.id: "" for node in nodes if isinstance(node, ast.Name)}
-        return plain | {ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
-
-
-@functools.lru_cache(maxsize=1024)
-def _parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
 
 
 @final
@@ -196,21 +95,14 @@ class SceneRule(Value):
             expected = f"a coordinate for each of the axes {self.axes}, or none"
             self._require(fits, "parts", expected, f"{part.name}: {part.coordinates}")
             for name, size in part.names.items():
-                sized = size in _SIZES and name in (*names, "largest")
-                fits = sized if size else name in {*_CALLS, *_CELLS, *dict(self.facts)}
-                expected = f"parts, sizes ({', '.join(_SIZES)}), facts and {', '.join(_CELLS)}"
+                sized = size in SIZES and name in (*names, "largest")
+                fits = sized if size else name in {*CALLS, *CELLS, *dict(self.facts)}
+                expected = f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}"
                 self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
         self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
 
-    def build(
-        self,
-        scene: Sequence[tuple[str, Size]],
-        *,
-        scale: Affine = 1,
-        shift: Affine = 0,
-        **facts: Any,
-    ) -> Placed:
+    def build(self, scene: Scene, *, scale: Affine = 1, shift: Affine = 0, **facts: Any) -> Placed:
         """The positions of the parts of a scene.
 
         Parameters
@@ -247,12 +139,12 @@ class SceneRule(Value):
         offered = dict(self.facts)
         for name in facts:
             kinds = ", ".join(offered) or "no facts, as its model takes none"
-            _need(name in offered, "build", f"facts: {kinds}", repr(name), suggest(name, offered))
-        _need(isinstance(scene, (list, tuple)), "build", "a list of parts", repr(scene)[:80], _TODO)
+            need(name in offered, "build", f"facts: {kinds}", repr(name), suggest(name, offered))
+        need(isinstance(scene, (list, tuple)), "build", "a list of parts", repr(scene)[:80], TODO)
         pieces = [self._piece(one) for one in scene]
         if self.order == "parts":
             pieces.sort(key=lambda piece: self.parts.index(piece.part))
-        view, placed, order = _View(pieces, {**offered, **facts}), Placed(), []
+        view, placed, order = View(pieces, {**offered, **facts}), Placed(), []
         for piece in pieces:
             count = view.numbers[piece.part.name]
             order.append(f"{piece.part.name} {count + 1}" if count else piece.part.name)
@@ -261,34 +153,27 @@ class SceneRule(Value):
                     self.axes, self.ends, np.atleast_1d(rows.max(0, initial=0)), strict=False
                 ):
                     expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
-                    _need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
-                placed[order[-1]] = self._moved(rows, scale, shift) if piece.part.is_grid else rows
+                    need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
+                placed[order[-1]] = (
+                    moved(rows, self.axes, scale, shift) if piece.part.is_grid else rows
+                )
         placed.order = tuple(order)
         return placed
 
-    def _moved(self, rows: np.ndarray, scale: Affine, shift: Affine) -> np.ndarray:
-        """The positions of a grid by the map that the caller asks for."""
-        expected = f"a number, or one for each of the axes {self.axes}"
-        for name, numbers in (("scale", scale), ("shift", shift)):
-            kind, shape = np.asarray(numbers).dtype.kind, np.shape(numbers)
-            fits = kind in "iuf" and shape in ((), (len(self.axes),))
-            _need(fits, f"build: {name}", expected, repr(numbers)[:80])
-        return rows * np.asarray(scale) + np.asarray(shift)
-
-    def _piece(self, one: Any) -> _Piece:
+    def _piece(self, one: Any) -> Piece:
         """A part of a scene with its size, checked."""
         pair = isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
-        _need(pair, "build", "pairs of a name and a size", repr(one)[:80], _TODO)
+        need(pair, "build", "pairs of a name and a size", repr(one)[:80], TODO)
         (name, size), names = one, [part.name for part in self.parts]
         others = [f"{own} has it: read its folder." for part, own in self.elsewhere if part == name]
         todo = [*others, suggest(name, names)][0]
-        _need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
+        need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
         numbers = [*size] if isinstance(size, (list, tuple)) else [size]
         times = [*numbers[0]] if len(numbers) == 3 and isinstance(numbers[0], Iterable) else []
         numbers[:1] = [len(times)] if times else numbers[:1]
-        fits = len(numbers) in (1, 3) and all(map(_is_count, numbers)) and all(numbers[1:])
-        _need(fits, "build", "a number of tokens, or three of a grid", repr(one)[:80], _TODO)
-        return _Piece(self.parts[names.index(name)], tuple(map(int, numbers)), times)
+        fits = len(numbers) in (1, 3) and all(map(is_count, numbers)) and all(numbers[1:])
+        need(fits, "build", "a number of tokens, or three of a grid", repr(one)[:80], TODO)
+        return Piece(self.parts[names.index(name)], tuple(map(int, numbers)), times)
 
     def cells(self, *, height: int, width: int, frames: int = 1) -> tuple[int, int, int]:
         """The grid of tokens of a picture or film, by the VAE beside the config.
@@ -321,95 +206,15 @@ class SceneRule(Value):
             "Read the folder of the pipeline, where vae/config.json lies beside the transformer, "
             "or count tokens yourself."
         )
-        _need(bool(self.pixels), "cells", "a scene with the config of its VAE", "none", todo)
+        need(bool(self.pixels), "cells", "a scene with the config of its VAE", "none", todo)
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
-            fits = _is_count(size) and size >= step and size % step == 0
-            _need(fits, f"cells: {name}", f"a multiple of {step} pixels", size)
-        fits = _is_count(frames) and frames > 0 and (frames - 1) % time == 0
-        _need(fits, "cells: frames", f"one more than a multiple of {time}", frames)
+            fits = is_count(size) and size >= step and size % step == 0
+            need(fits, f"cells: {name}", f"a multiple of {step} pixels", size)
+        fits = is_count(frames) and frames > 0 and (frames - 1) % time == 0
+        need(fits, "cells: frames", f"one more than a multiple of {time}", frames)
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:
         parts = (f"{p.name} ({', '.join(p.coordinates) or 'does not turn'})" for p in self.parts)
         return f"a scene of {', '.join(parts)}"
-
-
-def _is_count(value: Any) -> bool:
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    return whole and bool(value >= 0)
-
-
-def _need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
-    """Raise `ArgumentError` unless a condition holds."""
-    if not holds:
-        raise bad_argument(f"SceneRule.{field}", expected, came, todo)
-
-
-class _Piece(NamedTuple):
-    """A part of one scene: a number of tokens, or frames, rows and columns."""
-
-    part: ScenePart
-    size: tuple[int, ...]
-    times: list[Any]
-
-    def sizes(self) -> dict[str, int]:
-        """What other parts may name: tokens with those that pad it, and the size of a grid."""
-        count, grid = int(np.prod(self.size)), _SIZES[1:][: len(self.size)]
-        tokens = count + -count % self.part.multiple
-        return {"tokens": tokens} | dict(zip(grid[2:] and grid, self.size, strict=False))
-
-
-class _View:
-    """What the coordinates of a scene may name."""
-
-    def __init__(self, pieces: list[_Piece], facts: Mapping[str, Any]) -> None:
-        self.pieces, self.facts, self.next, self.picture = pieces, facts, 0, 0
-        self.numbers: Counter[str] = Counter()  # parts of each name so far
-        self.pictures = sum("rows" in one.sizes() for one in pieces)
-
-    def place(self, piece: _Piece) -> np.ndarray | None:
-        """The positions of a part, or None where it does not turn."""
-        part, sizes = piece.part, piece.sizes()
-        tokens, grid = sizes["tokens"], "rows" in sizes
-        count = int(np.prod(piece.size)) if grid else tokens
-        cells: dict[str, Any] = {**self.facts, **sizes, "i": np.arange(count), "next": self.next}
-        cells |= {"picture": self.picture, "pictures": self.pictures}
-        cells["number"] = self.numbers[part.name]
-        self.numbers[part.name] += 1
-        self.picture += grid
-        if grid:
-            lines = [piece.times or range(piece.size[0]), *map(range, piece.size[1:])]
-            axes = np.meshgrid(*lines, indexing="ij")
-            cells |= dict(zip("thw", (axis.reshape(-1) for axis in axes), strict=True))
-        if not part.coordinates:
-            return None
-
-        def item(node: ast.expr) -> Any:
-            if isinstance(node, ast.Subscript):
-                return item(node.value)[expressions.evaluate(node.slice, item)]
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-                return self._of_part(node.value.id, node.attr)
-            name = ast.unparse(node)
-            size = f"{tokens} tokens"
-            _need(name in cells, "build", f"a grid for {part.name!r}", size, _TODO)
-            fact = f"{name}=, a fact of the call that {part.name!r} needs"
-            _need(not isinstance(cells[name], str), "build", fact, "none")
-            return cells[name]
-
-        def value(text: str) -> Any:
-            return expressions.evaluate(_parsed(text), item, _CALLS)
-
-        columns = [np.broadcast_to(value(text), (count,)) for text in part.coordinates]
-        rows = np.pad(np.stack(columns, axis=-1), ((0, tokens - count), (0, 0)))
-        last = rows.max(initial=self.next - 1)
-        self.next = value(part.after) if part.after else math.ceil(last) + 1
-        rows = rows[:, 0] if rows.shape[1] == 1 else rows
-        return rows.astype(np.int64 if rows.dtype.kind in "iub" else np.float64)
-
-    def _of_part(self, name: str, size: str) -> int:
-        """A size of the first part of a name, or the largest of all; 0 where there is none."""
-        sizes = [
-            one.sizes().get(size, 0) for one in self.pieces if name in (one.part.name, "largest")
-        ]
-        return max(sizes, default=0) if name == "largest" else [*sizes, 0][0]

@@ -279,7 +279,14 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
     (r"extend\w*|scale\w*", "by_type", "posenc.extend(value, n) plans a longer context"),
     (r"diff\w*|compare\w*|check|verify", "by_type", "posenc.diff(value, other) compares it"),
     (r"golden|contract|reference", "by_type", "posenc.golden(value).save('golden.json') writes it"),
+    (r"check|verify|diff\w*|compare\w*", "fingerprint", "posenc.diff(value, other) compares it"),
     (r"plot|show|draw|figure", "spec", "value.spec.plot() draws it"),
+    (r"show|display|view", "to_bytes", "value.figure is that of matplotlib, a notebook shows it"),
+    (
+        r"(write|dump|export|save)\w*|to_(file|json|png|svg|pdf)",
+        "save",
+        "value.save(path) writes it",
+    ),
     (
         r"save\w*|write\w*|dump\w*|(to_)?json|export\w*",
         "to_dict",
@@ -287,7 +294,7 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"summary|report|text|pprint|describe|format|to_string|render|explain|print\w*|message",
-        "",
+        "__str__",
         "print(value) shows it",
     ),
 )
@@ -295,16 +302,14 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
 
 def verb_of(name: str, kind: str) -> str:
     """The call of a verb of posenc that takes a spec of a kind first; nothing for other names."""
-    home = HOMES.get(ALIASES.get(name, name), "")
-    verb = HANDED["verb"](name) if home and name not in SPECS else None
-    about = "".join(re.split(r"\n    (?=\S[^\n]* : )", (verb and verb.__doc__) or "")[1:2])
-    kinds = re.findall(r"(\w+)Spec", about)
-    if not inspect.isfunction(verb) or "spec" not in about.lower():
+    verb = HANDED["verb"](name) if ALIASES.get(name, name) in HOMES and name not in SPECS else None
+    about = "".join(re.split(r"\n    (?=\S[^\n]* : )", getattr(verb, "__doc__", "") or "")[1:2])
+    kinds = re.findall(r"(\w+)Spec", about) or [kind.title()]
+    if not inspect.isfunction(verb) or "spec" not in about.lower() or kind.title() not in kinds:
         return ""
-    fields = inspect.signature(verb).parameters.values()
-    others = [field.name for field in fields if field.default is field.empty][1:]
-    call = f"posenc.{name}({', '.join(['spec', *others])}) does that."
-    return "" if kinds and kind.title() not in kinds else call
+    fields = [*inspect.signature(verb).parameters.values()][1:]
+    others = (field.name for field in fields if field.default is field.empty)
+    return f"posenc.{name}({', '.join(['spec', *others])}) does that."
 
 
 class Absent(NamedTuple):
@@ -317,17 +322,14 @@ class Absent(NamedTuple):
         own = [name for name in dir(self.value) if not name.startswith("_")]
         near = closest(self.name, own, cutoff=0.75)
         says = f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}."
-        parts = ((name, getattr(self.value, name)) for name in getattr(self.value, "__dict__", ()))
-        several = (
-            (f".{name}[0]", part[0]) for name, part in parts if isinstance(part, tuple) and part
-        )
-        inside = next((place for place, part in several if hasattr(part, self.name)), "")
-        says = f"Write {inside}.{self.name}." if inside else says
-        rows = ((text, needed) for names, needed, text in RESULTS if re.fullmatch(names, self.name))
-        row = next(
-            (text for text, needed in rows if hasattr(type(self.value), needed or "__str__")), ""
-        )
-        says = f"{row}. {says}" if row and not inside and not near else says
+        for name, part in getattr(self.value, "__dict__", {}).items():
+            first = part[0] if isinstance(part, tuple) and part else None
+            if not inspect.isroutine(getattr(first, self.name, len)):
+                says = f"Write .{name}[0].{self.name}."
+                break
+        for pattern, needed, text in RESULTS:
+            if re.fullmatch(pattern, self.name) and hasattr(self.value, needed):
+                return f"{type(self.value).__name__} has no {self.name!r}. {text}."
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
 
 

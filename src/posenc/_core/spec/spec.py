@@ -327,7 +327,7 @@ def from_dict(
 ) -> Value:
     """Build a spec or value from plain JSON types."""
     if depth > DEEPEST_NESTING:
-        raise SpecError(f"{place[:80]}: nested deeper than {DEEPEST_NESTING} levels")
+        raise SpecError(f"{place[:80]}: nested deeper than {DEEPEST_NESTING:,} levels")
     if not isinstance(data, Mapping):
         raise bad_spec(place, "a JSON object with a key 'type'", show(data))
     if not isinstance(data.get("type"), str):

@@ -68,7 +68,7 @@ def command(
     ctx: click.Context, /, model: str | None, engine: str | None, imported: bool, json_: bool,
     library: Any, **stated: Any,
 ) -> None:  # fmt: skip
-    """Find where a port differs from its model, or report what is installed.
+    """Find where a port and its model differ, or report what is installed.
 
     MODEL is a folder, weights, a config.json or a GGUF file. ENGINE is a side as of posenc diff:
     MODULE:NAME or FILE.py:NAME, which is imported and run, hf:FOLDER, engine:vllm=CONFIG, buffers,

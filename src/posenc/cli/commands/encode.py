@@ -202,7 +202,8 @@ def _report(
 ) -> None:
     left = [name for name in layout.tensors if name != picked.name]
     if target.format == "npy" and layout.format == "safetensors" and left:
-        click.echo(f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one", err=True)
+        words = f"posenc: {count_of(left, 'other tensor')} left out: .npy holds one"
+        lines.print_lines([words], err=True)
     spec, origin = encoded.spec, encoded.learnt.origin
     shape = (*picked.shape[:-1], spec.width)
     if json_:
@@ -217,7 +218,8 @@ def _report(
     else:
         what = f"{layout.path.name} and {encoded.words()}"
         how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
-        click.echo(f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}")
+        text = f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}"
+        lines.print_lines([text])
 
 
 # --- a text ---------------------------------------------------------------------------------------
@@ -250,7 +252,7 @@ def _encode_text(
     refuse_data(
         count * spec.width > MOST_OF_TEXT,
         "encode",
-        f"a text of at most {MOST_OF_TEXT} numbers",
+        f"a text of at most {MOST_OF_TEXT:,} numbers",
         f"{count} tokens of width {spec.width}",
         "Save its embeddings as .npy and encode that file.",
     )
@@ -346,7 +348,7 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
     refuse_data(
         output is None and json_ and len(places) * width > MOST_OF_TEXT,
         "table",
-        f"at most {MOST_OF_TEXT} numbers as JSON",
+        f"at most {MOST_OF_TEXT:,} numbers as JSON",
         f"{len(places)} rows of width {width}",
         "Write them to a file: -o OUT.",
     )
@@ -375,7 +377,7 @@ def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) ->
             first = {"positions": places.tolist(), "table": rows(slice(0, len(places))).tolist()}
         lines.print_json({**first, **about})
     elif output is not None:
-        click.echo(f"{output}: {len(places)}x{width} {dtype}, {words}")
+        lines.print_lines([f"{output}: {len(places)}x{width} {dtype}, {words}"])
     else:
         lines.print_lines([words])
         strips = show.AlignedRows(None, places, lines.width_of_screen())

@@ -192,8 +192,7 @@ def _losses_or_one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 
 def _models(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """Configs of models."""
-    configs = list(options.pop("configs")) or None
-    return PictureRequest(None, (configs,), arguments_of(row, options))
+    return PictureRequest(None, (options.pop("configs") or None,), arguments_of(row, options))
 
 
 # What is said in another way than by naming one encoding: how that is read, and its parameters.
@@ -232,6 +231,14 @@ PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
 }
 
 
+# What an example says beside the encoding and the file.
+EXAMPLES = {
+    "find": "--value 0.85 --at 3 ",
+    "compare": "table --b-base 100 ",
+    "scene": "config.json ",
+}
+
+
 # --- the commands ---------------------------------------------------------------------------------
 
 
@@ -247,14 +254,17 @@ def _add(row: PictureRow) -> None:
 
     own = (*PARAMETERS.get(row.name, ()), *map(row_option, row.options))
     options = with_options(*([spec_words] if row.example else []), *own, output_options)
-    command.command(row.name, help=row.about)(options(draw))
+    named = f"--encoding {row.example['type']} " if row.example else ""
+    call = f"posenc plot {row.name} {EXAMPLES.get(row.name, '')}{named}-o {row.name}.png"
+    epilog = f"\b\nExamples:\n  {call}"
+    command.command(row.name, help=row.about, epilog=epilog)(options(draw))
 
 
 for _row in PICTURES.values():
     _add(_row)
 
 
-@command.command()
+@command.command(epilog="\b\nExamples:\n  posenc plot extend config.json --to 128k -o extend.png")
 @click.argument("config", metavar="CONFIG", type=InputFile())
 @length_options(
     "The new length, in positions.", "The new length over the trained one, in place of --to."

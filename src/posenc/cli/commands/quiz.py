@@ -13,7 +13,6 @@ from posenc import learn
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, count_of
 from posenc.cli.output.lines import (
-    clean,
     print_definitions,
     print_json,
     print_lines,
@@ -136,7 +135,7 @@ def _put(question: learn.Question, number: int, total: int) -> None:
     if isinstance(answer, learn.Choice):
         texts = dict(answer.options)
         for letter, name in letters(answer).items():
-            click.echo(f"  {letter}) {texts[name]}")
+            print_lines([f"  {letter}) {texts[name]}"])
     else:
         click.echo(f"  ({answer.stated})")
 
@@ -152,11 +151,11 @@ def _answer(question: learn.Question, lines: TextIO) -> str:
             return word
         verdict = learn.judge(question, line)
         if word == "help":
-            click.echo(_help(question))
+            print_lines([_help(question)])
         elif verdict.kind != "unreadable":
             return verdict.kind
         else:
-            click.echo(f"Not counted: {clean(verdict.reason)}")
+            print_lines([f"Not counted: {verdict.reason}"])
     click.echo("That is enough of those; on to the answer.")
     return "skip"
 

@@ -213,7 +213,7 @@ def convert(
     )
     refuse(
         pairing is None and table.tensor is None and dialect is None,
-        "nothing is to change: give --pairing, --tensor or --dialect.",
+        "nothing to change: give --pairing, --tensor or --dialect.",
     )
     options: dict[str, Any] = {
         "pairing": pairing,

@@ -230,7 +230,7 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
     output, force = target
     refuse(
         output is None and (formats is not None or force),
-        "-o FILE is missing: --format and --force say how it is written.",
+        "-o is missing: --format and --force say how its file is written.",
     )
     from posenc.detect.contract import golden
     from posenc.detect.contract.files import targets, text_of

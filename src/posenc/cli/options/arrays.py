@@ -85,7 +85,7 @@ def learnt_from(choice: ParameterChoice, spec: TableSpec, *, finite: bool = True
         "or begin untrained with --init-seed N.",
     )
     count = sum(map(math.prod, shapes.values()))
-    refuse_data(count > MOST_LEARNED, name, f"at most {MOST_LEARNED} learned numbers", count)
+    refuse_data(count > MOST_LEARNED, name, f"at most {MOST_LEARNED:,} learned numbers", count)
     if choice.params is None:
         from posenc.functional import init
 
@@ -158,7 +158,7 @@ def _of_file(path: Path, row: int | None, name: str | None) -> Any:
         )
     width, rows = tensor.shape[-1], int(np.prod(tensor.shape[:-1], dtype=object))
     row = _row(row, rows, str(path))
-    refuse_data(width > MOST_OF_ROW, str(path), f"a row of at most {MOST_OF_ROW} numbers", width)
+    refuse_data(width > MOST_OF_ROW, str(path), f"a row of at most {MOST_OF_ROW:,} numbers", width)
     size = (tensor.end - tensor.begin) // max(1, width * rows)
     with inputs.opened(path) as file:
         if tensor.order == "C":
@@ -268,7 +268,7 @@ def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
     """Refuse to fill a short text up to billions of tokens."""
     for key in ("length", "pad_to_multiple_of"):
         if (padding.get(key) or 0) > MOST_OF_TEXT:
-            raise bad_data(f"{caller}: padding", f"at most {MOST_OF_TEXT}", padding[key])
+            raise bad_data(f"{caller}: padding", f"at most {MOST_OF_TEXT:,}", padding[key])
 
 
 def rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bool) -> np.ndarray:
@@ -293,7 +293,7 @@ def rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bo
     refuse_data(
         len(ids) * dim > MOST_OF_TEXT,
         str(path),
-        f"at most {MOST_OF_TEXT} numbers",
+        f"at most {MOST_OF_TEXT:,} numbers",
         f"{len(ids)} x {dim}",
     )
     size = np.dtype(tensor.stored).itemsize * dim

@@ -93,7 +93,7 @@ def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int)
             f"--dim is {choice.dim}, but the data are {width} wide.",
         )
         if width > LARGEST_DIM:
-            raise bad_argument("encode", f"a width up to {LARGEST_DIM}", width)
+            raise bad_argument("encode", f"a width up to {LARGEST_DIM:,}", width)
         if choice.spec is None:
             choice = dataclasses.replace(choice, dim=width)
     spec = any_spec(choice, width=default)

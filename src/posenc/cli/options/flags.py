@@ -59,6 +59,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc diff WORD engine:vllm=CONFIG, or hf:FOLDER for transformers.",
         "config configs model models a b": "Both sides stand by place, such as "
         "posenc diff config.json hf:FOLDER, or engine:vllm=CONFIG.",
+        "format": "Write --markdown or --json.",
         "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
         "dim encoding preset spec pairing base heads": "A side may be an encoding: "
         "posenc diff WORD \"RoPE(64, pairing='half')\", or preset:llama3:128.",
@@ -91,7 +92,7 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc golden \"RoPE(64, pairing='half')\", or preset:llama3:128.",
     },
     "convert": {
-        "to target convention pairing_to": "Write --pairing half or --pairing interleaved.",
+        "target convention style": "Write --pairing half or --pairing interleaved.",
     },
     "explain": {"against with other": "posenc diff WORD B compares two models."},
     "": {
@@ -123,7 +124,7 @@ ALIASES = {
     "tables": "--tensor",
     "odd": "--odd",
 }
-FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer|pairing"
+FUNCTIONS = "from_hf|from_gguf|from_json|to_hf|explain|infer"
 # What only a program can do.
 ALTERNATIVE = re.compile(r",? or fix it: `?spec\.at\(length\)`?")
 PATTERNS = re.compile(r"names=\{[^}]*\}(?: or \{[^}]*\})*")
@@ -168,15 +169,6 @@ def encoding_advice(text: str) -> str:
     return f"{name} is an encoding: write `{command} {option}`{others}."
 
 
-def example_of(command: click.Command, ctx: click.Context | None) -> str:
-    """The first example in the help of a command, or of its group; nothing without one."""
-    path = ctx.command_path if ctx is not None else f"posenc {command.name}"
-    group = ctx.parent.command if ctx is not None and ctx.parent is not None else command
-    texts = f"{command.epilog}\n{command.help}\n{group.help}"
-    line = re.search(rf"^ +({re.escape(path)}\b.*)$", texts, re.MULTILINE)
-    return f" Such as: {line[1]}" if line else ""
-
-
 def instead(name: str, option: str, word: str = "") -> str:
     """What a command has for an option or first word of other programs; nothing for others."""
     rows = {**INSTEAD.get(name, {}), **INSTEAD[""]}
@@ -187,67 +179,64 @@ def instead(name: str, option: str, word: str = "") -> str:
 def usage_advice(error: click.UsageError, command: click.Command, word: str = "") -> str:
     """What to write for an option or word that a command lacks, instead of click's guess.
 
-    `word` is the first argument of the command.
+    `word` is the first argument of the command. What nobody knows gets the first example of the
+    help of the command or its group.
     """
-    text, such = error.format_message(), example_of(command, error.ctx)
-    name = str(error.ctx.info_name if error.ctx is not None else command.name)
+    text, path = error.format_message(), "posenc"
+    if error.ctx is not None:
+        path = f"posenc {error.ctx.command_path.partition(' ')[2]}".strip()
+    group = error.ctx.parent.command if error.ctx is not None and error.ctx.parent else command
+    texts = f"{command.epilog}\n{command.help}\n{group.help}"
+    line = re.search(rf"^ +({re.escape(path)}\b.*)$", texts, re.MULTILINE)
+    such, name = f" Such as: {line[1]}" if line else "", path.rpartition(" ")[2]
     if isinstance(error, click.NoSuchOption):
-        todo = _of_option(error.option_name, command, instead(name, _plain(error), word))
-        return f"No such option '{error.option_name}'. {todo or _listed(command, error) + such}"
-    if isinstance(error, click.MissingParameter):
-        return f"{text}{such}"
+        option = error.option_name.lstrip("-").replace("-", "_").lower()
+        todo = instead(name, option, word) or _of_option(option, command)
+        return f"No such option '{error.option_name}'. {todo or _listed(command, option) + such}"
     if not text.startswith("Got unexpected extra argument"):
-        return text
-    todo = "" if Path(word).exists() else instead(name, word)
-    if todo:
+        return text + such * isinstance(error, click.MissingParameter)
+    if not Path(word).exists() and (todo := instead(name, word)):
         return f"{name} has no subcommand {word!r}. {todo}"
     flags = flags_of(command)
-    named = [flags[name] for name in ("encoding", "preset", "spec") if name in flags]
-    if named:
+    if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
         such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
-        todo = encoding_advice(word) if name != "plot" else ""
-        return f"{text}. {todo or 'An encoding is named by ' + ' or '.join(named) + such + '.'}"
-    return f"{text}. {instead(name, 'before') if name == 'infer' else such.lstrip()}"
+        such = f" An encoding is named by {' or '.join(named)}{such}."
+    todo = encoding_advice(word) if named else instead(name, "before") if name == "infer" else ""
+    return f"{text}. {todo or such.lstrip()}"
 
 
-def _plain(error: click.NoSuchOption) -> str:
-    """The name of an option, as parameters are written."""
-    return error.option_name.lstrip("-").replace("-", "_").lower()
-
-
-def _of_option(option: str, command: click.Command, known: str) -> str:
+def _of_option(name: str, command: click.Command) -> str:
     """What to write for an option that a command lacks; nothing where nobody knows."""
-    flags, name = flags_of(command), option.lstrip("-").replace("-", "_").lower()
+    flags = flags_of(command)
     targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
     targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
     spelling = next((flags[target] for target in targets if target in flags), "")
     places = {p.name: p for p in command.params if isinstance(p, click.Argument)}
     call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
-    near = closest(name, {f.lstrip("-").replace("-", "_") for f in flags.values()}) or ""
+    spellings = {f.lstrip("-").replace("-", "_") for f in flags.values()}
+    near = closest(name, spellings, cutoff=0.75) or ""
+    words, longer = any(p.nargs == -1 for p in places.values()), {"length"} & {*targets}
     advice = {
-        known: known,
         f"Write {spelling}.": spelling,
         f"It stands by place: posenc {command.name} {call}.": {*targets} & {*places},
         f"Write {flags.get('output')} FILE.{name}.": name in FORMATS and "output" in flags,
         "The answer goes to standard output: write > FILE.": "output" in targets,
-        "A longer context is planned by posenc extend CONFIG LENGTH.": "length" in targets
+        "A longer context is planned by posenc extend CONFIG LENGTH.": longer
         and "config" in places,
         f"Did you mean '{flags.get(near)}'?": near,
-        "It takes words: `posenc list bias`, `posenc list rotary llama`.": any(
-            p.nargs == -1 for p in places.values()
-        ),
+        "It takes words: `posenc list bias`, `posenc list rotary llama`.": words,
     }
     return next((text for text, holds in advice.items() if holds), "")
 
 
-def _listed(command: click.Command, error: click.NoSuchOption) -> str:
+def _listed(command: click.Command, name: str) -> str:
     """The options of a command, the nearest by their letters where these are many."""
     options = [p for p in command.params if isinstance(p, click.Option) and not p.hidden]
     flags = [max(getattr(p, "shown", p.opts), key=len) for p in options]
-    if len(flags) > MOST_OPTIONS:
-        near = difflib.get_close_matches(error.option_name, flags, n=MOST_OPTIONS // 2, cutoff=0.3)
-        return f"Near are {', '.join(near or flags[:6])}; --help lists all."
-    return f"Its options are {', '.join(flags)}."
+    if len(flags) <= MOST_OPTIONS:
+        return f"Its options are {', '.join(flags)}."
+    near = difflib.get_close_matches(f"--{name}", flags, n=MOST_OPTIONS // 2, cutoff=0.3)
+    return f"Near are {', '.join(near or flags[:6])}; --help lists all."
 
 
 def in_flags(message: str, command: click.Command) -> str:
@@ -269,7 +258,8 @@ def in_flags(message: str, command: click.Command) -> str:
         flag, value = flags.get(match[1]), match[3] or match[4]
         return " ".join(filter(None, (flag, value))) if flag else match[0]
 
-    message = re.sub(rf"(^|: )(?:{FUNCTIONS}): ", r"\1", message)
+    # `pairing` is a field too, further on.
+    message = re.sub(rf"(^|: )(?:{FUNCTIONS}): |^pairing: ", r"\1", message)
     message = re.sub(r"`?(?:layout=)?Projections\(([\w=, ]*)\)`?", fields, message)
     message = PATTERNS.sub(patterns, message)
     message = re.sub(r"`(\w+)`", lambda m: flags.get(m[1], m[0]), message)

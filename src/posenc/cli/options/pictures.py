@@ -176,7 +176,7 @@ def whole_numbers(text: str, option: str) -> list[int]:
         first, last = int(ends[1]), int(ends[3] or ends[1]) - (ends[2] == ":")
         refuse(
             not 0 <= last - first < LARGEST_DIM,
-            f"{option} {part!r}: at most {LARGEST_DIM} numbers, rising.",
+            f"{option} {part!r}: at most {LARGEST_DIM:,} numbers, rising.",
         )
         numbers += range(first, last + 1)
     return numbers

@@ -185,8 +185,8 @@ def _counted(spec: TableSpec, first: int, length: int) -> PositionSequence:
     _bounded(length, str(length))
     refuse(
         not 0 <= length <= MOST_COUNTED,
-        f"{length} is no number of positions from 0 to {MOST_COUNTED}: "
-        f"one alone is {length}:{length + 1}.",
+        f"{length} is no number of positions, 0 to {MOST_COUNTED:,}; to have that position alone, "
+        f"write {length}:{length + 1}.",
         click.BadParameter,
     )
     refuse(not -(2**63) <= first < 2**63 - length, f"--offset: {first} is beyond 2**63.")
@@ -205,7 +205,7 @@ def _parsed(text: str, spec: TableSpec) -> Sequence[int] | np.ndarray:
     tokens = text.split()
     refuse(
         len(tokens) * axes > MOST_POSITIONS,
-        f"more than {MOST_POSITIONS} numbers; use --grid.",
+        f"more than {MOST_POSITIONS:,} numbers; use --grid.",
         click.BadParameter,
     )
     rows = []
@@ -227,7 +227,7 @@ def _list(text: str, spec: TableSpec) -> list[Any]:
         values = _piece(piece.strip(), spec)
         refuse(
             len(positions) + len(values) > MOST_POSITIONS,
-            f"more than {MOST_POSITIONS} positions; use --offset.",
+            f"more than {MOST_POSITIONS:,} positions; use --offset.",
             click.BadParameter,
         )
         positions.extend(values)
@@ -244,7 +244,7 @@ def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
     # A range of more than 2**63 values has no len().
     refuse(
         values and abs(values[-1] - values[0]) // abs(step) >= MOST_POSITIONS,
-        f"more than {MOST_POSITIONS} positions; use --offset.",
+        f"more than {MOST_POSITIONS:,} positions; use --offset.",
         click.BadParameter,
     )
     return values
@@ -278,7 +278,7 @@ def _as_array(values: list[Any]) -> np.ndarray:
     for value in flat:
         refuse(
             isinstance(value, int) and int(float(value)) != value,
-            f"{value} is beyond what stays exact beside fractions.",
+            f"{value} is too large to stay exact beside positions with fractions.",
             click.BadParameter,
         )
     return np.array(values, dtype=np.float64)
@@ -333,7 +333,7 @@ def grid_sides(text: str, axes: tuple[str, ...]) -> dict[str, int]:
     for number in numbers:
         refuse(
             not re.fullmatch(r"\d{1,9}", number) or not 1 <= int(number) <= LONGEST_SIDE,
-            f"{number[:50]!r} is no side: write 3x4, with sides from 1 to {LONGEST_SIDE}.",
+            f"{number[:50]!r} is no side: write 3x4, with sides from 1 to {LONGEST_SIDE:,}.",
             click.BadParameter,
         )
     sides = dict(zip(names, map(int, numbers), strict=True))

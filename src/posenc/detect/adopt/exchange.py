@@ -243,7 +243,7 @@ def release(model: Any) -> None:
         restore(owner)
     forget(model)
     if changed:
-        warnings.warn(f"release: {changed}; the old modules go by the one before", stacklevel=2)
+        warnings.warn(f"release: {changed}; the old modules follow the config before", stacklevel=2)
 
 
 def _tables(model: nn.Module, reading: Reading, phase: str) -> Iterator[tuple[Rows, Replacement]]:

@@ -303,7 +303,7 @@ def _fit(
 
 
 # Of what has no weights, by its kind.
-IN_CODE = "{kind}, a {entry.kind} that is made in the code of the model, by no module"
+IN_CODE = "{kind}, a {entry.kind} that the code of the model makes, and no module"
 LEFT = {
     "rotary": "{kind}: no module answers positions with its cosines and sines alone",
     "table": "{kind}: its rows are trained, made in code, or others than those",

@@ -334,7 +334,8 @@ def _scene(part: Part, rule: SceneRule) -> Iterator[Check]:
         name: (1.0, 1.0, 1.0) if fact == "required" else fact for name, fact in rule.facts
     }
     scene = ", ".join(f"{name} {size}" for name, size in sizes.items())
-    for name, rows in (placed := rule.build([*sizes.items()], **facts)).items():
+    placed = rule.replace(ends=()).build([*sizes.items()], **facts)  # as angles, beyond a table
+    for name, rows in placed.items():
         yield _check(
             part, "positions", case=f"scene: {name}", scene=scene, order=", ".join(placed.order),
             shape=rows.shape, positions=rows,

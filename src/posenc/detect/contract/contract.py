@@ -236,9 +236,9 @@ class Contract(Displayed):
         return parts[name]
 
     def __str__(self) -> str:
-        kinds = f"{len(self.parts)} kind{'' if len(self.parts) == 1 else 's'} of layer"
-        about = f"{kinds}, {len(self.checks)} records; {self.settled}"
-        return f"{self.model or 'a model without a name'}: {about}"
+        about = f"kind{'s' * (len(self.parts) != 1)} of layer, {len(self.checks)} records"
+        model = self.model or "a model without a name"
+        return f"{model}, {len(self.parts)} {about}; {self.settled}"
 
     def of(self, part: str, check: str = "", state: str = "") -> tuple[Check, ...]:
         """The checks of a part, of one sort and state where these are given."""

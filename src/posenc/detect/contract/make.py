@@ -11,6 +11,7 @@ from typing import Any, Literal
 from posenc import registry
 from posenc._core.calls import checked_call
 from posenc._core.errors import (
+    DataError,
     SpecError,
     bad_argument,
     bad_data,
@@ -138,7 +139,7 @@ def _settled(model: Reading, caller: str, data: Any = None) -> Reading:
         received = "; ".join(model.errors)
         # An error that names an argument has said what to do.
         todo = "" if re.search(r"\b(pairing|base)=", received) else "State it in the config."
-        raise bad_data(caller, "a config that leaves nothing open", received, todo)
+        raise DataError(f"{caller}: the config leaves something open: {received}. {todo}".rstrip())
     return model
 
 

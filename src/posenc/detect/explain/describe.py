@@ -39,7 +39,7 @@ RESTS = {
     "format": "a default of the format",
     "file": "said by the modelling file beside it, read as text",
     "record": "recorded by a conversion of the weights",
-    "class": "a default of the class in transformers",
+    "class": "a default of its class",
 }
 
 # Where an attention factor acts.

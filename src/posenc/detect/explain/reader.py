@@ -263,8 +263,7 @@ class _Reader:
             notes.warning(
                 f"{keys.where(missing[0])}, which alone the class in transformers {made.version} "
                 f"reads, is missing, and {keys.where(others[0])} is there: the file was written "
-                "for "
-                "other code; the plan has the parts of the file, not those of the class"
+                "for other code; the plan has the parts of the file, not those of the class"
             )
         for key, kind in made.types.items():
             value, where = keys.data.get(f"{key}_dict") or keys.data.get(key), keys.where(key)

@@ -35,8 +35,26 @@ UNKNOWN = (
 class AxesExtension(Extension):
     """What `extend` found of a diffusion model: its layers are the axes that grow.
 
-    `trained` and `length` are positions of the axis that grows most. `lines` has the line of Python
-    that puts a rule in; no code of diffusers reads one from a config.
+    `lines` has the line of Python that puts a rule in: no code of diffusers reads a config's.
+
+    Parameters
+    ----------
+    model : str
+        The class of the model, or of its pipeline.
+    trained, length : int
+        Positions of the axis that grows most, in training and now.
+    layers : tuple of LayerExtension
+        The axes that grow.
+    rule : str
+        Empty, as none is recommended.
+    reasons, notes : tuple of str
+        What is not known; which pairs meet unseen angles, and where tables end.
+    source, architecture : None and str
+        Nothing is written into a config.
+    asked : str, optional
+        The rule that the caller wants.
+    axes : tuple of str
+        All axes of the model.
 
     Examples
     --------

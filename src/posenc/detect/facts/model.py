@@ -320,10 +320,10 @@ def facts(
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
     weights, origin, name = _placed(source, config)
-    if isinstance(origin, Path) and origin.is_dir() and origin != weights:
-        here = any((origin / file).is_file() for file in (inputs.CONFIG_FILE, inputs.ADAPTER))
-        expected, todo = f"{inputs.CONFIG_FILE} beside the weights", inputs.reader_of(name)
-        refuse_data(not here, "facts", expected, f"{name} alone", todo)
+    folder = origin if isinstance(origin, Path) and origin != weights and origin.is_dir() else None
+    alone = folder and not any((folder / file).is_file() for file in inputs.CONFIGS)
+    expected = f"{inputs.CONFIG_FILE} beside the weights"
+    refuse_data(alone, "facts", expected, f"{name} alone", inputs.reader_of(name))
     if isinstance(origin, Path) and origin.suffix == ".gguf":
         plan = from_gguf(origin, pairing=pairing, base=base, on_error="report")
         data = header_config(origin)

@@ -208,7 +208,7 @@ def _nothing(array: Array, *, asked: bool) -> Finding | None:
     remark = (
         "no ladder of frequencies or slopes rebuilds it"
         if LEAST_VECTOR <= array.size <= LONGEST
-        else f"a vector of {LEAST_VECTOR} to {LONGEST} numbers, or a table, can be told"
+        else f"a vector of {LEAST_VECTOR} to {LONGEST:,} numbers, or a table, can be told"
     )
     return finding_of(array, kind="other", verdict="unclear", remarks=(remark,)) if asked else None
 

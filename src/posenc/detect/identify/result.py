@@ -177,6 +177,9 @@ class Identification(Displayed):
     def __len__(self) -> int:
         return len(self.findings)
 
+    def __getitem__(self, index: int) -> Finding:
+        return self.findings[index]
+
     @property
     def claims(self) -> tuple[Finding, ...]:
         """The findings that are claims."""

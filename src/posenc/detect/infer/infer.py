@@ -136,7 +136,7 @@ def infer_spec(
         raise KeywordError(f"infer_spec has no argument {name!r}.")
     refuse_if(
         dim is not None and not 2 <= dim <= WIDEST,
-        mismatch("infer_spec: dim", f"2 to {WIDEST}", dim),
+        mismatch("infer_spec: dim", f"2 to {WIDEST:,}", dim),
         ArgumentError,
     )
     if _recording(source):
@@ -239,7 +239,7 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
         if subject.kind == "rotary" and rounding in tolerances.HALVES:
             return _of_tokens(subject, places, steps_, rounding)
         return from_matrices(matrices, steps_)
-    raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
+    raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT:,}: {refused}")
 
 
 def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: str) -> Turns:

@@ -123,7 +123,7 @@ class Inferred(Displayed):
                 f"  {beyond} difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
-        reach = self.reach.lines() or [f"{self.probes} calls"]
+        reach = self.reach.lines() or [f"{self.probes} calls"] * (self.probes > 0)
         channels = [] if self.channels is None else [f"on the channels {_some(self.channels)}"]
         rest: tuple[Iterable[Any], ...] = (
             [] if self.call is None else [self.call],

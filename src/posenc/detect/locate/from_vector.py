@@ -294,7 +294,7 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     """The rows of a learned table that are the vector, or the nearest one beyond doubt."""
     limits = spec.limits
     count = math.prod(limits)
-    most = f"at most {MOST_ROWS} rows"
+    most = f"at most {MOST_ROWS:,} rows"
     refuse((count > MOST_ROWS, f"locate({type(spec).__name__})", most, count))
     squares, off = np.empty(count), np.empty(count)
     block = max(1, BLOCK // max(1, spec.dim))

@@ -170,7 +170,7 @@ def _of_values(
     raw: Mapping[Any, Any] = x if several else {at: x}
     before = "Give a whole query or key, and what it was before: before=."
     refuse(
-        (several and at is not None, f"{caller}: at", "it beside a single value only", at),
+        (several and at is not None, f"{caller}: at", "`at` beside a single value only", at),
         (not raw, caller, "at least one value", "none"),
         (isinstance(spec, RotarySpec), caller, "two vectors", "single values", before),
     )

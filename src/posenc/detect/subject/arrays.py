@@ -12,6 +12,7 @@ import numpy as np
 
 from posenc._core.arrays.array import dtype_name
 from posenc._core.errors import DependencyError, bad_argument, mismatch
+from posenc._core.spec.spec import Spec
 
 LIBRARIES = ("torch", "numpy", "jax")
 # Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
@@ -24,6 +25,13 @@ AXES = {
     "b": "batch", "h": "heads", "s": "seq", "d": "channels",
     "t": "tokens", "f": "heads * channels", "3": "3",
 }  # fmt: skip
+
+# What is handed over in place of code, and what is done with it.
+NO_CODE: dict[type, str] = {
+    Spec: "a spec. Hand over posenc.testing.of_spec(spec)",
+    np.ndarray: "an array. posenc.identify(array) looks at numbers, posenc.diff(array, spec) too",
+    str: "a text. posenc.testing.load('rope.py:rotate') imports code, as the command does",
+}
 
 
 def laid(x: Any, layout: str) -> Any:

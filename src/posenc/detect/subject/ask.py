@@ -14,8 +14,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, one_of
 from posenc._core.guard import foreign
-from posenc._core.spec.spec import Spec
-from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, numbers, parts_of
+from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, NO_CODE, numbers, parts_of
 from posenc.detect.subject.calling import rows_made
 from posenc.detect.subject.code import (
     LONGEST,
@@ -114,10 +113,8 @@ def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
     """`ask`, with positions of several axes."""
     if isinstance(target, Subject):
         return target
-    refuse_if(
-        isinstance(target, Spec),
-        "ask: expected code, got a spec. Hand over posenc.testing.of_spec(spec).",
-    )
+    other = next((text for kind, text in NO_CODE.items() if isinstance(target, kind)), "")
+    refuse_if(other, f"ask: expected code, got {other}.")
     search = Search(CallCounter(), axes=axes, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
         return _of_battery(target, search)

@@ -93,8 +93,8 @@ class SmallestCall:
         """
         refuse_if(
             not self._lines,
-            "ask: no program shows it: its code cannot be imported by a name, or the numbers "
-            "of the survey alone do",
+            "ask: no program shows it: its code cannot be imported by a name, or only numbers that "
+            "the survey drew show it",
         )
         return "\n".join(self._lines) + "\n"
 

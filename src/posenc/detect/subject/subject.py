@@ -291,7 +291,10 @@ class Subject:
         >>> posenc.ask(posenc.torch.RotaryEmbedding(posenc.RoPE(64, pairing="half"))).fresh().kind
         'rotary'
         """
-        refuse_if(self._anew is None, f"ask: {self.name} is no class, and cannot be made anew")
+        refuse_if(
+            self._anew is None,
+            f"ask: {self.name} is no class, so no other object of it can be made",
+        )
         return self._anew()
 
     def survey(self, expected: Any, end: int = 2**20, seconds: float = 10, seed: int = 20) -> Any:
@@ -355,7 +358,9 @@ class Subject:
     def _is(self, *kinds: str) -> None:
         if self.kind not in kinds:
             asked = " or ".join(WORDS[kind] for kind in kinds)
-            raise CannotAsk(f"ask: {self.name} is {WORDS[self.kind]}, and was asked for {asked}")
+            raise CannotAsk(
+                f"ask: {self.name} is {WORDS[self.kind]}, and the question is for {asked}"
+            )
 
     def _placed(
         self, positions: Any, batch: int | None = None, seq: int | None = None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import bisect
+import functools
 import math
 import time
 from collections.abc import Callable
@@ -167,7 +169,9 @@ class Bench:
         too_many = most + 1
         for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
             if (error := self._failure(first, last)) is None:
-                end = self._last_answered(first - last, last, too_many) if why else last
+                between = range(last + 1, too_many if why and self.subject.kind != "bias" else last)
+                key = functools.partial(self._stops, last - first)
+                end = last + bisect.bisect_left(between, True, key=key)
                 self.refused |= {"end": f"{why}; asked to {end - 1:,}"} if why else {}
                 return end
             why, too_many = why or f"positions to {last - 1:,} ({said(error)})", last
@@ -175,6 +179,10 @@ class Bench:
                 break  # of more tokens it may be a square, which memory cannot hold
         self.refused["end"] = why
         return ENDS[-1]
+
+    def _stops(self, tokens: int, last: int) -> bool:
+        """Whether so many tokens before a position are refused."""
+        return self._failure(max(last - tokens, 0), last) is not None
 
     def _failure(self, first: int, last: int) -> Exception | None:
         """What a call of positions raises; None where it is answered."""
@@ -184,14 +192,6 @@ class Bench:
         except Exception as error:  # noqa: BLE001 - whatever other people's code raises
             return error
         return None
-
-    def _last_answered(self, step: int, fewest: int, too_many: int) -> int:
-        """One more than the last position that is answered, between an answer and a refusal."""
-        while too_many - fewest > 1 and self.subject.kind != "bias":
-            middle = (fewest + too_many) // 2
-            refused = self._failure(max(middle + step, 0), middle)
-            fewest, too_many = (fewest, middle) if refused else (middle, too_many)
-        return fewest
 
     # --- one call ---------------------------------------------------------------------------------
 

@@ -110,7 +110,7 @@ class HashGrid(TableSpec):
             f"a multiple of the {self.levels} levels, at least 1",
         )
         self._require(
-            1 <= self.log2_size <= LARGEST_TABLE, "log2_size", f"from 1 to {LARGEST_TABLE}"
+            1 <= self.log2_size <= LARGEST_TABLE, "log2_size", f"from 1 to {LARGEST_TABLE:,}"
         )
         self._require(
             1 <= self.coarsest <= self.finest < 2**30,

@@ -92,7 +92,7 @@ def _stored(
     done: Callable[[int], object],
 ) -> list[dict[str, Any]]:
     if not 1 <= len(states) <= MOST_STATES:
-        raise bad_argument("freeze", f"1 to {MOST_STATES} states", len(states))
+        raise bad_argument("freeze", f"1 to {MOST_STATES:,} states", len(states))
     kept: list[_FrozenState] = []
     for state in states:
         one = _fitting(state, session, stops)
@@ -101,7 +101,7 @@ def _stored(
         done(1)
     stored = [one.written(kept) for one in kept]
     if sum(len(one["data"]) for one in stored) > MOST_BYTES:
-        raise bad_argument("freeze", f"at most {MOST_BYTES} bytes", "more")
+        raise bad_argument("freeze", f"at most {MOST_BYTES:,} bytes", "more")
     return stored
 
 
@@ -261,7 +261,8 @@ def _unbound(node: Any, keys: Container[str]) -> Any:
     if not isinstance(node, dict):
         return node
     plain = {name: _unbound(item, keys) for name, item in node.items()}
-    return {**plain, "key": ""} if plain.get("key") and plain["key"] not in keys else plain
+    key = plain.get("key")  # of the address; a picture with a legend has a list there
+    return {**plain, "key": ""} if isinstance(key, str) and key not in keys else plain
 
 
 def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:

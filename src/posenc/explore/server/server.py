@@ -206,7 +206,7 @@ class _Guard:
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "Only GET and HEAD: nothing can be changed here."
         if len(scope.get("query_string", b"")) > LONGEST_QUERY:
-            return 414, f"The address is too long: at most {LONGEST_QUERY} characters of state."
+            return 414, f"The address is too long: at most {LONGEST_QUERY:,} characters of state."
         if scope["path"].startswith("/api") and _is_foreign(headers, hosts[0]):
             return 403, "Pictures are for the explorer's own page."
         return None
@@ -239,7 +239,7 @@ def _state(scope: Scope) -> dict[str, str]:
     try:
         pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_KEYS, errors="replace")
     except ValueError:
-        most = f"at most {MOST_KEYS} keys, as key=value&…."
+        most = f"at most {MOST_KEYS:,} keys, as key=value&…."
         raise PosencError(f"The address cannot be read: {most}") from None
     return dict(pairs)
 

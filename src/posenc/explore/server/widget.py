@@ -126,7 +126,7 @@ def _texts(state: Mapping[Any, Any]) -> dict[str, str]:
     if wrong or len(state) > MOST_KEYS:
         raise bad_argument(
             "Widget: state",
-            f"at most {MOST_KEYS} keys and texts, such as {{'v': 'waves', 'd': '64'}}",
+            f"at most {MOST_KEYS:,} keys and texts, such as {{'v': 'waves', 'd': '64'}}",
             [*wrong, f"{len(state)} keys"][0],
         )
     return {str(key): value for key, value in state.items()}

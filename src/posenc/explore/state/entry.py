@@ -112,7 +112,7 @@ def made(entry: CatalogueEntry, values: Values, *, learns: bool = True) -> Chose
         todo = "Choose fewer positions or a smaller width."
         if entry.model is not None:
             todo = "A config has no weights: `posenc explore --table FILE` shows those of a file."
-        most = f"more than the {LARGEST_PARAMETERS} that are drawn"
+        most = f"more than the {LARGEST_PARAMETERS:,} that are drawn"
         raise PosencError(f"{entry.label} would learn {count} numbers, {most}. {todo}")
     return Chosen(entry, spec, initial(spec), values)
 

@@ -44,7 +44,7 @@ def load(
     entries = [entry for path in configs for entry in _of_config(Path(path))]
     entries += [entry for path in tables for entry in _of_tables(Path(path))]
     refuse_data(
-        len(entries) > MOST_ENTRIES, "explore", f"at most {MOST_ENTRIES} encodings", len(entries)
+        len(entries) > MOST_ENTRIES, "explore", f"at most {MOST_ENTRIES:,} encodings", len(entries)
     )
     numbered: dict[str, CatalogueEntry] = {}
     for entry in entries:
@@ -205,7 +205,7 @@ def _embeddings(path: Path) -> Embeddings:
         ", ".join(name for name, _ in arrays[:5]),
     )
     rows = arrays[0][1]
-    refuse_data(len(rows) > MOST_WORDS, caller, f"at most {MOST_WORDS} rows", len(rows))
+    refuse_data(len(rows) > MOST_WORDS, caller, f"at most {MOST_WORDS:,} rows", len(rows))
     return Embeddings(path.name, rows.astype(np.float64))
 
 
@@ -224,7 +224,7 @@ def _heads(path: Path) -> HeadsFile:
         if not (fits and len(q) <= MOST_HEADS and side.shape[2] <= WIDEST_HEAD):
             expected = (
                 "(heads, words, dim), at least two words, as many as q has, in heads that divide "
-                f"its own, at most {MOST_HEADS}, and at most {WIDEST_HEAD} wide"
+                f"its own, at most {MOST_HEADS:,}, and at most {WIDEST_HEAD:,} wide"
             )
             raise bad_data(f"{caller}: {name}", expected, f"shape {side.shape}")
         _check_numbers(side, f"{caller}: {name}")

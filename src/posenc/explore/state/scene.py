@@ -119,7 +119,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
     """Understand a state of any texts at all, with the views by name and what files offer."""
     reader = StateReader(plain(state))
     if len(state) > MOST_KEYS:
-        reader.notes.append(f"Only the first {MOST_KEYS} keys of the address are read.")
+        reader.notes.append(f"Only the first {MOST_KEYS:,} keys of the address are read.")
     version = reader.raw.get("k", VERSION)
     if version != VERSION:
         reader.notes.append(

@@ -2,7 +2,7 @@
 
 import { el, fillSelect, place, rebuild, resize, svg, textWidth, whenChanged } from "./dom.js";
 import { Pointer } from "./pointer.js";
-import { cellEdges, paint, paintBar, settle, strong } from "./raster.js";
+import { Legend, cellEdges, paint, settle, strong } from "./raster.js";
 import { scaleOf } from "./scale.js";
 
 const SLOP = 5;
@@ -214,12 +214,9 @@ export class Attention {
   constructor(deeds) {
     this.deeds = deeds;
     this.grid = el("div", { class: "columns" });
-    this.bar = el("canvas", { class: "bar still", "aria-hidden": "true" });
-    this.low = el("span", {});
-    this.high = el("span", {});
-    this.legend = el("p", { class: "legend" }, el("span", { class: "grow" }, "→ key   ↓ query"), this.low, this.bar, this.high);
+    this.legend = new Legend();
     this.caption = el("p", { class: "caption" });
-    this.root = el("figure", { class: "figure" }, this.grid, this.legend, this.caption);
+    this.root = el("figure", { class: "figure" }, this.grid, this.legend.root, this.caption);
     this.columns = [];
   }
 
@@ -229,10 +226,7 @@ export class Attention {
     const width = Math.max(60, Math.min(MOST, Math.floor((room.width - 16 * (across - 1)) / across)));
     whenChanged(this.grid, main.cells.length, () => rebuild(this.grid, this.columns.map((column) => column.root)));
     main.cells.forEach((cell, index) => this.columns[index].draw(cell, main.ends, frame, width));
-    const [{ grid }] = main.cells;
-    this.low.textContent = grid.low;
-    this.high.textContent = grid.high;
-    paintBar(this.bar, frame.arrays[frame.header.palette[grid.lut]]);
+    this.legend.draw("→ key   ↓ query", main.cells[0].grid, frame);
     this.caption.textContent = main.caption;
   }
 }

@@ -1,6 +1,6 @@
 /** Dials: hands on the unit circle. The points come from Python; here they are only scaled. */
 
-import { el, put, resize, svg, whenChanged } from "./dom.js";
+import { el, named, put, resize, svg, whenChanged } from "./dom.js";
 import { host } from "./host.js";
 import { label } from "./marks.js";
 
@@ -132,7 +132,7 @@ export class Dials {
         ? [...this.grid.children].indexOf(host.root.activeElement)
         : -1;
       const shared = sharedHands(main.dials);
-      this.legend.replaceChildren(...shared.map(([, , style, text]) => el("span", { class: "named" }, el("i", { class: `swatch k${style}` }), text)));
+      this.legend.replaceChildren(...shared.map(([, , style, text]) => named(text, style)));
       this.legend.hidden = !shared.length;
       const radius = few ? 62 : main.dials.length > 6 ? 33 : R;
       this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, radius, !shared.length)));

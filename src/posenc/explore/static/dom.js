@@ -64,6 +64,11 @@ export function takesArrows(node) {
   return takesLetters(node) || (node instanceof HTMLInputElement && node.type !== "checkbox");
 }
 
+/** A colour of curves with its word. */
+export function named(text, style) {
+  return el("span", { class: "named" }, el("i", { class: `swatch k${style}` }), text);
+}
+
 /** A text in an element, which is not there where there is none. */
 export function put(node, text) {
   node.textContent = text;

@@ -3,7 +3,7 @@
 import { el, place, put, rebuild, resize, svg, whenChanged } from "./dom.js";
 import { axisX, axisY } from "./marks.js";
 import { Pointer } from "./pointer.js";
-import { cellEdges, paint, paintBar, settle } from "./raster.js";
+import { Legend, cellEdges, paint, settle } from "./raster.js";
 import { scaleOf } from "./scale.js";
 
 const LEAST = 132;
@@ -35,7 +35,7 @@ class Multiple {
       : [Math.floor(free.width), Math.floor(free.height)];
     const edges = { x: cellEdges(columns, across), y: cellEdges(rows, down) };
     paint(this.canvas, tile.data, lut, edges.x, edges.y, frame.arrays[panel.mask]?.data ?? null);
-    const size = settle(this.canvas, rim.left, 1, ratio, width);
+    const size = settle(this.canvas, rim.left, 1, ratio, width - rim.left);
     const box = { left: rim.left, top: 1, ...size };
     const scales = {
       x: scaleOf(panel.x, box.left, box.left + box.width),
@@ -63,7 +63,7 @@ class Multiple {
     }
     if (at(panel.x, scales.x)) {
       const x = scales.x.middle(panel.x.at);
-      const y2 = panel.y.stop === null ? bottom : scales.y.at(panel.y.stop);
+      const y2 = panel.y.also.length ? scales.y.at(panel.y.also[0].at - 1) : bottom;
       parts.push(svg("line", { x1: x, x2: x, y1: box.top, y2, class: "cursor-x" }));
     }
     return parts;
@@ -75,22 +75,17 @@ export class Matrix {
     this.deeds = deeds;
     this.heading = el("h2", { class: "figure-title" });
     this.grid = el("div", { class: "multiples" });
-    this.bar = el("canvas", { class: "bar still", "aria-hidden": "true" });
-    this.low = el("span", {});
-    this.high = el("span", {});
-    this.axes = el("span", { class: "grow" });
-    this.key = el("span", {});
-    this.legend = el("p", { class: "legend" }, this.axes, this.key, this.low, this.bar, this.high);
+    this.legend = new Legend();
     this.caption = el("p", { class: "caption" });
-    this.root = el("figure", { class: "figure" }, this.heading, this.grid, this.legend, this.caption);
+    this.root = el("figure", { class: "figure" }, this.heading, this.grid, this.legend.root, this.caption);
     this.multiples = [];
   }
 
   draw({ main }, frame, room) {
     const { cells } = main;
     while (this.multiples.length < cells.length) this.multiples.push(new Multiple(this.deeds));
-    const most = Math.max(1, Math.floor((room.width + GAP) / ((main.key.length ? WIDE : LEAST) + GAP)));
-    const side = main.key.length ? main.across : cells.length > 4 ? 8 : 4;
+    const most = Math.max(1, Math.floor((room.width + GAP) / (LEAST + GAP)));
+    const side = cells.length > 4 && !main.key.length ? 8 : main.across;
     const across = Math.max(1, Math.min(cells.length, most, side));
     // What zooms is a table, and may fill its room; what does not is positions by positions.
     const square = !frame.header.zoom;
@@ -112,14 +107,8 @@ export class Matrix {
     const [first] = main.cells;
     put(this.heading, main.title);
     put(this.caption, main.caption);
-    this.legend.hidden = !first;
-    if (!first) return;
-    this.axes.textContent = `→ ${first.x.label}   ↓ ${first.y.label}`;
-    this.low.textContent = first.low;
-    this.high.textContent = first.high;
-    this.bar.hidden = main.key.length > 0;
-    this.key.replaceChildren(...main.key.map(([text, style]) => el("span", { class: "named" }, el("i", { class: `swatch cell k${style}` }), text)));
-    paintBar(this.bar, frame.arrays[frame.header.palette[first.lut]]);
+    this.legend.root.hidden = !first;
+    if (first) this.legend.draw(`→ ${first.x.label}   ↓ ${first.y.label}`, first, frame, main.key);
   }
 }
 

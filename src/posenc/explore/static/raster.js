@@ -1,6 +1,6 @@
 /** Tiles of colour indices, drawn in whole device pixels: nothing is resampled. */
 
-import { place } from "./dom.js";
+import { el, named, place } from "./dom.js";
 import { host } from "./host.js";
 
 const HATCH = 6;
@@ -103,11 +103,23 @@ export function paintBar(canvas, lut) {
   paint(canvas, tile, lut, columns, Int32Array.of(0, 9));
 }
 
-/** Index of the entry of `values` nearest to a value; `values` may be in any order. */
-export function nearest(values, value) {
-  let best = 0;
-  for (let index = 1; index < values.length; index += 1) {
-    if (Math.abs(values[index] - value) < Math.abs(values[best] - value)) best = index;
+/** Below pictures on one scale: their axes, and what colours mean. */
+export class Legend {
+  constructor() {
+    this.axes = el("span", { class: "grow" });
+    this.key = el("span", {});
+    this.low = el("span", {});
+    this.bar = el("canvas", { class: "bar still", "aria-hidden": "true" });
+    this.high = el("span", {});
+    this.root = el("p", { class: "legend" }, this.axes, this.key, this.low, this.bar, this.high);
   }
-  return best;
+
+  draw(axes, { low, high, lut }, frame, key = []) {
+    this.axes.textContent = axes;
+    this.key.replaceChildren(...key.map((one) => named(...one)));
+    this.low.textContent = low;
+    this.high.textContent = high;
+    this.bar.hidden = !low;
+    paintBar(this.bar, frame.arrays[frame.header.palette[lut]]);
+  }
 }

@@ -167,7 +167,7 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
         problems.append(("text", note))
         words = TEXT.default.split()
     if len(words) > MOST_WORDS:
-        problems.append(("text", f"The first {MOST_WORDS} words of {whole(count)} are drawn."))
+        problems.append(("text", f"The first {MOST_WORDS:,} words of {whole(count)} are drawn."))
     typed = tuple(words[:MOST_WORDS])
     last, order, asked = len(typed) - 1, tuple(range(len(typed))), scene["perm"].split(".")
     if sorted(asked) == sorted(map(str, order)):

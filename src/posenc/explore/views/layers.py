@@ -105,7 +105,7 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
                 f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type",
                 strips,
                 min(count, MOST_CELLS),
-                "" if count <= MOST_CELLS else f"The first {MOST_CELLS} are drawn.",
+                "" if count <= MOST_CELLS else f"The first {MOST_CELLS:,} are drawn.",
             )
         )
     if loose:
@@ -216,7 +216,7 @@ def _wavelengths(model: ModelLayers, curves: Mapping[str, np.ndarray]) -> Chart:
             for style, (name, w) in enumerate(shown.items())
         ),
         marks=tuple(Mark("y", length, text, style="solid") for length, text in lengths.items()),
-        caption="" if len(shown) == len(curves) else f"The first {MOST_CURVES} types are drawn.",
+        caption="" if len(shown) == len(curves) else f"The first {MOST_CURVES:,} types are drawn.",
         place="half",
         height=240,
         label="Wavelength of each pair of each type of layer",

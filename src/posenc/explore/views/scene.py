@@ -13,8 +13,7 @@ from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.panels.grammar import Datum, Heading, Heatmap, stops
 from posenc.plot.views import scene as placed
 
-LARGEST = 24  # tokens of a side, and of the text
-PIXELS = 200  # of a map
+LARGEST = 16  # tokens of a side, and of the text
 SHAPE = ViewShape(
     "scene",
     "Scene",
@@ -37,55 +36,54 @@ _data = functools.lru_cache(maxsize=64)(placed.data)
 
 
 def show(scene: Scene) -> Page:
-    """The maps of the models, and a cell of the picture in each of them."""
+    """The maps of the models, and a token of the picture in each of them."""
     side, options = scene["side"], on_paper(scene)[1]
-    data = _data(pixels=PIXELS, **options)
-    cell = tuple(min(scene[key], side - 1) for key in KEYS)
-    (panel,) = placed.panels(data)
-    models = [*zip(panel.cells, data.models, strict=True)]
-    parts = [("text", options["text"]), ("image", (1, *options["image"]))]
+    data = _data(**options)
+    row, column = (min(scene[key], side - 1) for key in KEYS)
+    token, (panel,) = row * side + column, placed.panels(data)
     return Page(
-        lead=f"In {data.title}. A click on a map chooses a token of the picture.",
-        panels=(replace(panel, cells=tuple(_under(*one, cell, side) for one in models)),),
-        readout=(
-            Heading(f"Row {cell[0]}, column {cell[1]}"),
-            *(_datum(model, cell, side, scene["ref"]) for model in data.models),
+        lead=f"In tokens: {data.title}. A click chooses one of the picture.",
+        panels=(
+            replace(
+                panel,
+                cells=tuple(
+                    _under(map_, model, token, side)
+                    for map_, model in zip(panel.cells, data.models, strict=True)
+                ),
+            ),
         ),
-        say=f"Row {cell[0]}, column {cell[1]} of the picture",
-        cursor={
-            axis: stops(key, at, 0, side - 1)
-            for axis, key, at in zip("yx", KEYS, cell, strict=True)
-        },
+        readout=(
+            Heading(f"Row {row}, column {column} of the picture"),
+            *(
+                Datum(
+                    model.name,
+                    placed.ranges(model.axes, model.positions[[token]]),
+                    f"pairs that turn by them: {', '.join(map(str, model.pairs))}",
+                )
+                for model in data.models
+            ),
+        ),
+        say=f"Row {row}, column {column}",
+        cursor={"y": stops("row", row, 0, side - 1), "x": stops("col", column, 0, side - 1)},
         python=f"import posenc\n\nplan = posenc.from_hf({next(iter(placed.MODELS.values()))})\n"
-        f"plan.layers[0].positions.build({parts})",
+        f"scene = [('text', {options['text']}), ('image', {(1, *options['image'])})]\n"
+        "plan.layers[0].positions.build(scene)",
     )
 
 
-def _under(map_: Heatmap, model: placed.PlacedModel, cell: Any, side: int) -> Heatmap:
-    """A map with the cursor on a cell of the picture, and for each place the nearest cell."""
-    first, at = model.picture[0], model.picture[cell[0] * side + cell[1]]
+def _under(map_: Heatmap, model: placed.PlacedModel, token: int, side: int) -> Heatmap:
+    """A map with the cursor on a token of the picture, and for each place the nearest one."""
+    first, at = model.positions[[0, token]].astype(np.int32)  # a picture comes first
     y, x = (
         replace(
             axis,
             key=key,
             at=int(at[n]),
-            to=np.clip(np.arange(*axis.domain, dtype=np.int32) - int(first[n]), 0, side - 1),
+            to=np.clip(np.arange(*axis.domain, dtype=np.int32) - first[n], 0, side - 1),
         )
         for axis, key, n in zip((map_.y, map_.x), KEYS, model.order, strict=False)
     )
     return replace(map_, y=y, x=x)
-
-
-def _datum(model: placed.PlacedModel, cell: Any, side: int, other: int) -> Datum:
-    """The coordinates of a cell, those of that of the reference, and the pairs that they turn."""
-    row, column = cell
-    own, reference = (
-        rows[row * wide + column :][: max(cell) < wide]
-        for rows, wide in ((model.picture, side), (model.reference, other))
-    )
-    pairs = f"pairs: {', '.join(map(str, model.pairs))}"
-    also = f"in the reference {placed.told(model.axes, reference)}; " if len(reference) else ""
-    return Datum(model.name, placed.told(model.axes, own), also + pairs)
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

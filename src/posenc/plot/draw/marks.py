@@ -17,6 +17,19 @@ LEADER = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shrinkB": 1}
 BAND = 0.28  # opacity of a band around a curve
 
 
+def legend(
+    sheet: Sheet,
+    top: float,
+    names: Sequence[tuple[str, dict[str, Any]]],
+    corner: str,
+    columns: int = 3,
+) -> None:
+    """What colours mean, from a corner of its place on."""
+    axes = sheet.panel(0, top, 1, 1, "still")
+    axes.set_axis_off()
+    sheet.key(axes, names, loc=corner, borderpad=0, columnspacing=1.2, ncols=columns)
+
+
 def inside(sheet: Sheet, axes: Any, texts: Sequence[str], inks: Sequence[str], y: float) -> None:
     """A text in each cell of a row, if all have room there."""
     style = {"ha": "center", "va": "center_baseline", "fontsize": sheet.points(8)}

@@ -15,6 +15,7 @@ from posenc.plot.draw.marks import (
     inks,
     inside,
     label_ends,
+    legend,
     mark_line,
     names_of_curves,
     ruled,
@@ -182,16 +183,10 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     wide, high = sheet.room()
     if wide and high and wide > high and panel.across > 3:
         across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
-    elif (
-        _is_narrow(sheet)
-        and (panel.key or panel.across > 3)
-        and max(map(_letters, panel.cells)) > SHORT
-    ):
+    elif _is_narrow(sheet) and (panel.key or panel.across > 3) and _letters(panel) > SHORT:
         across = min(2, across)
-    sizes = [
-        _size(cell, room.each(max(across, min(panel.across, len(panel.cells)))))
-        for cell in panel.cells
-    ]
+    each = room.each(max(across, min(panel.across, len(panel.cells))))
+    sizes = [_size(cell, each) for cell in panel.cells]
     wide, high = (max(size[side] for size in sizes) for side in (0, 1))
     for place, (cell, size) in enumerate(zip(panel.cells, sizes, strict=True)):
         line, column = divmod(place, across)
@@ -204,26 +199,17 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
             axes.set_xlabel("")
     total = -(-len(panel.cells) // across) * (high + GAP) - GAP
     _bar(sheet, panel.cells[0], across * (wide + GAP), top, total)
-    square = {"marker": "s", "linestyle": "none"}
-    names = [(text, square | {"color": sheet.luts["parts"][n] / 255}) for text, n in panel.key]
-    if names:
-        total += _legend(sheet, top + total + GAP, names, "upper left", len(names))
+    if panel.key:
+        lut = sheet.luts["parts"] / 255
+        key = [(text, {"color": lut[n], "linewidth": 6}) for text, n in panel.key]
+        legend(sheet, top + total + GAP, key, "upper left")
+        total += ROW + GAP
     return total
 
 
-def _legend(
-    sheet: Sheet, top: float, names: list[tuple[str, dict[str, Any]]], corner: str, columns: int
-) -> float:
-    """What colours mean, above or below a place; its height."""
-    axes = sheet.panel(0, top, 1, 1, "still")
-    axes.set_axis_off()
-    sheet.key(axes, names, loc=corner, borderpad=0, columnspacing=1.2, ncols=columns)
-    return ROW + GAP
-
-
-def _letters(panel: Heatmap) -> int:
-    """Letters of the longest line of a title."""
-    return max(map(len, panel.title.split("\n")))
+def _letters(panel: Matrix) -> int:
+    """Letters of the longest line of the titles of its cells."""
+    return max(len(line) for cell in panel.cells for line in cell.title.split("\n"))
 
 
 def _is_narrow(sheet: Sheet) -> bool:
@@ -348,7 +334,7 @@ def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
     across = -(-count // lines)
     side = min(DIAL, (room.wide - 10 * (across - 1)) // across)
     hands = [(text, sheet.style(style)) for _, _, style, text in panel.dials[0].hands]
-    _legend(sheet, top, hands, "lower left", 2)
+    legend(sheet, top, hands, "lower left", 2)
     for place, dial in enumerate(panel.dials):
         line, column = divmod(place, across)
         left = column * (room.wide + GAP) / across

@@ -8,13 +8,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from xml.sax.saxutils import escape
 
 import numpy as np
 
 from posenc._core.errors import DependencyError
 from posenc._core.io import inputs, outputs
+from posenc._core.spec.answers import Absent
 from posenc._core.spec.spec import Value
 from posenc.plot.rows import require
 
@@ -101,6 +102,12 @@ class Picture:
     title: str
     description: str
     physical: bool = False
+
+    # A type checker must not see it: to it, every misspelt name would then be there.
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(name if name.startswith("_") else Absent(self, name))
 
     def to_bytes(self, format: Literal["png", "svg", "pdf"] = "png") -> bytes:  # noqa: A002
         """The file, with the same bytes each time.

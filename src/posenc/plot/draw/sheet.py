@@ -375,7 +375,9 @@ class Sheet:
     def picture(self, name: str, data: Any, parameters: Mapping[str, Any]) -> Picture:
         """The sheet as a picture, with what was asked for."""
         if self.frame.label is not None and not self.naming:
-            raise ArgumentError(f"plot {name}: label: it has no curves that could have one.")
+            raise ArgumentError(
+                f"plot {name}: label: this picture draws no curves, which alone have one."
+            )
         with self.library.rc_context(own_settings()):
             if not self.direct:
                 self._arrange()

@@ -38,8 +38,7 @@ class Axis:
     base: int = field(default=10, metadata=HERE)  # of the powers that are marked, if logarithmic
     # What cells are called: words, or the numbers from 0 on in the order in which they stand.
     names: tuple[str, ...] | np.ndarray | None = field(default=None, metadata=HERE)
-    also: tuple[Tick, ...] = field(default=(), metadata=HERE)  # rows with names, behind numbers
-    stop: float | None = None  # where numbers end, and the cursor's line across, before such rows
+    also: tuple[Tick, ...] = ()  # rows with names, before which numbers and the cursor's line end
     SENT: ClassVar[tuple[str, ...]] = ("ticks",)
 
     @property
@@ -67,9 +66,10 @@ class Axis:
         if self.names is not None:
             marks = named_ticks(self.names, start, stop, most)
             return marks or (Tick(start + 0.5, whole(self.names[start])),)
-        end = stop if self.stop is None else self.stop
         at = (int(tick.at) for tick in ticks(start, stop - 1, most) if tick.at % 1 == 0)
-        marks = tuple(Tick(n + 0.5, whole(n)) for n in at if n < end)
+        marks = tuple(
+            Tick(n + 0.5, whole(n)) for n in at if not self.also or n < self.also[0].at - 1
+        )
         return (*(marks or (Tick(start + 0.5, whole(start)),)), *self.also)
 
 

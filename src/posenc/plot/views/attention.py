@@ -214,7 +214,7 @@ def brought(spec: Any, tokens: Any, source: str | None, params: Params) -> Conte
     require(
         2 <= len(words) <= MOST_TOKENS,
         " attention: tokens",
-        f"2 to {MOST_TOKENS} tokens",
+        f"2 to {MOST_TOKENS:,} tokens",
         len(words),
     )
     return content_of(spec, words, source)

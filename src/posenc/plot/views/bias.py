@@ -109,7 +109,7 @@ def _heads(spec: Any, heads: Sequence[int] | None) -> tuple[int, ...]:
     require(
         1 <= len(chosen) <= MOST_HEADS and all(0 <= h < spec.heads for h in chosen),
         " bias: heads",
-        f"1 to {MOST_HEADS} heads from 0 to {spec.heads - 1}",
+        f"1 to {MOST_HEADS:,} heads from 0 to {spec.heads - 1}",
         chosen,
     )
     return chosen

@@ -102,7 +102,7 @@ def _range(positions: int | tuple[int, int] | None, at: int | None) -> tuple[int
     if positions is None:
         positions = 256 if at is None else (0, 32) if at < 32 else (at - 16, at + 16)
     start, stop = span(positions, "positions")
-    fits, most = start >= 0 and stop - start <= MOST_POSITIONS, f"at most {MOST_POSITIONS}"
+    fits, most = start >= 0 and stop - start <= MOST_POSITIONS, f"at most {MOST_POSITIONS:,}"
     require(fits, " counter: positions", f"{most} positions, from 0 on", f"{start} to {stop}")
     return start, stop
 

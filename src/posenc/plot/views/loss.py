@@ -43,7 +43,6 @@ LABELS = {
     "alibi": "ALiBi",
     "none": "RoPE, unchanged",
 }
-TRAINED_WITH = tuple(name for name in LABELS if name not in RULES)
 
 
 @dataclass(frozen=True)

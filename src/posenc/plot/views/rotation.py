@@ -93,7 +93,7 @@ def data(
     check_learned(spec, params, "rotation")
     first, last = span(offsets, "offsets")
     count = last - first
-    require(count <= MOST_OFFSETS, " rotation: offsets", f"1 to {MOST_OFFSETS}", count)
+    require(count <= MOST_OFFSETS, " rotation: offsets", f"1 to {MOST_OFFSETS:,}", count)
     drawn = random_vectors(["query", "key"], spec.dim, seed).astype(np.float64)
     q, k = _vector("query", query, drawn[0]), _vector("key", key, drawn[1])
     m, n = int(positions[0]), int(positions[1])
@@ -106,7 +106,7 @@ def data(
     require(
         1 <= len(chosen) <= MOST_DIALS and all(0 <= p < len(terms) for p in chosen),
         " rotation: pairs",
-        f"1 to {MOST_DIALS} pairs from 0 to {len(terms) - 1}",
+        f"1 to {MOST_DIALS:,} pairs from 0 to {len(terms) - 1}",
         chosen,
     )
     distance = np.arange(first, last)

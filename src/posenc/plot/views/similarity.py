@@ -79,7 +79,7 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
         require(
             numbers <= MOST_NUMBERS,
             " similarity",
-            f"at most {MOST_NUMBERS} numbers of a table without known waves",
+            f"at most {MOST_NUMBERS:,} numbers of a table without known waves",
             numbers,
         )
         return reduced(

@@ -57,7 +57,7 @@ def data(
     require(
         1 <= count <= MOST_TOKENS and count * spec.width <= MOST_NUMBERS,
         " sum: tokens",
-        f"1 to {MOST_TOKENS} tokens, at most {MOST_NUMBERS} numbers",
+        f"1 to {MOST_TOKENS:,} tokens, at most {MOST_NUMBERS:,} numbers",
         f"{count} of {spec.width}",
     )
     origin = f"random vectors from a hash of each token, seed {seed}; not from a model"

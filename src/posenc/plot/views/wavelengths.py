@@ -60,7 +60,7 @@ def data(
     """
     several = [specs] if isinstance(specs, Spec) else list(specs)
     count = len(several)
-    require(1 <= count <= MOST_SPECS, " wavelengths", f"1 to {MOST_SPECS} specs", count)
+    require(1 <= count <= MOST_SPECS, " wavelengths", f"1 to {MOST_SPECS:,} specs", count)
     names = [brief(spec) for spec in several] if labels is None else list(labels)
     require(
         len(names) == count,

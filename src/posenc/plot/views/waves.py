@@ -53,7 +53,7 @@ def data(
     """Curves of some dimensions; a band where a wave has less than 8 pixels."""
     table = source(spec, params=params, length=length, grid=grid, caller="waves")
     chosen = _usual(table) if dims is None else [int(d) for d in dims]
-    require(1 <= len(chosen) <= MOST_CURVES, " waves: dims", f"1 to {MOST_CURVES}", len(chosen))
+    require(1 <= len(chosen) <= MOST_CURVES, " waves: dims", f"1 to {MOST_CURVES:,}", len(chosen))
     ends = placed(table, positions)
     curves = tuple(curve_of(table, dim, ends, pixels=pixels) for dim in chosen)
     most = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
@@ -175,7 +175,7 @@ def curve_of(
     """One column over positions, in at most so many pixels."""
     start, stop = placed(table, positions)
     require(0 <= dim < table.width, ": dims", f"dimensions 0 to {table.width - 1}", dim)
-    require(1 <= pixels <= MOST_PIXELS, ": pixels", f"1 to {MOST_PIXELS}", pixels)
+    require(1 <= pixels <= MOST_PIXELS, ": pixels", f"1 to {MOST_PIXELS:,}", pixels)
     pixels = min(pixels, stop - start)
     limits = edges(start, stop, pixels)
     waves, per_pixel = table.waves, (stop - start) / pixels

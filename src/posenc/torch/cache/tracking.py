@@ -290,7 +290,7 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
             f"{CALLER}: mask",
             "true or 1 for real tokens, false or 0 for padding",
             "other numbers",
-            "A mask that is added to scores is another: pass `attention_mask`.",
+            "A mask that is added to scores is no padding mask: pass `attention_mask`.",
         )
         refuse(
             tuple(real.shape) not in ((batch, count), (1, count)),

@@ -43,8 +43,8 @@ Examples:
 def command(ctx: click.Context, *, json_: bool) -> None:
     """Train small Transformers and test published claims (posenc-study).
 
-    One is trained with each encoding, from several seeds. Results go to an SQLite file as they
-    come, so a run that ends early, however it ends, is gone on with by the same command.
+    A model is trained with each encoding, from several seeds. Results go to an SQLite file as they
+    come: where a run ended early, the same command goes on with it.
     """
     if ctx.invoked_subcommand is not None:
         if json_:
@@ -288,7 +288,9 @@ def report(
     help="A folder for the model; its files are replaced.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--set", "settings", metavar="NAME=VALUE", multiple=True, help="As of `run`.")
+@click.option(
+    "--set", "settings", metavar="NAME=VALUE", multiple=True, help="A hyper-parameter, as in `run`."
+)
 @click.option(
     "--data",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),

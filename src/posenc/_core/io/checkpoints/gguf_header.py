@@ -97,7 +97,7 @@ class _Cursor:
         """Bytes that are kept."""
         self.bytes -= count
         if self.bytes < 0:
-            raise bad_data(self.name, f"a header of {LARGEST_HEADER} bytes", "a longer one")
+            raise bad_data(self.name, f"a header of {LARGEST_HEADER:,} bytes", "a longer one")
         if self.at + count > len(self.piece):
             self.load(count)
         self.at += count
@@ -107,7 +107,7 @@ class _Cursor:
         """Count values before they are read."""
         self.values -= count
         if self.values < 0:
-            raise bad_data(self.name, f"at most {MOST_VALUES} values in lists", "more")
+            raise bad_data(self.name, f"at most {MOST_VALUES:,} values in lists", "more")
 
     def number(self, code: str) -> Any:
         return self.numbers(code, 1)[0]
@@ -118,7 +118,7 @@ class _Cursor:
     def text(self) -> str:
         length = self.number("Q")
         if length > LONGEST_TEXT:
-            raise bad_data(self.name, f"texts up to {LONGEST_TEXT} bytes", length)
+            raise bad_data(self.name, f"texts up to {LONGEST_TEXT:,} bytes", length)
         return str(self.take(length), "utf-8", errors="replace")
 
     def value(self, kind: int, depth: int = 0) -> Any:

@@ -156,7 +156,7 @@ def read_index(path: Path, caller: str) -> dict[str, Any]:
     if not isinstance(names, dict) or not all(isinstance(v, str) for v in names.values()):
         raise bad_data(caller, "a weight_map of names to files", repr(names)[:80])
     shards = shards_of(data)
-    refuse_data(len(shards) > MOST_SHARDS, caller, f"at most {MOST_SHARDS} files", len(shards))
+    refuse_data(len(shards) > MOST_SHARDS, caller, f"at most {MOST_SHARDS:,} files", len(shards))
     for shard in shards:
         outside = "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard
         if outside or shard.endswith(ENDING):  # an index of indexes may name itself
@@ -177,7 +177,7 @@ def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, head
         layouts[shard] = _layout(path.parent / shard, caller)
         count += len(layouts[shard].tensors)
         if count > MOST_TENSORS:
-            raise bad_data(caller, f"at most {MOST_TENSORS} tensors in all files", count)
+            raise bad_data(caller, f"at most {MOST_TENSORS:,} tensors in all files", count)
     refuse_data(not layouts, caller, "a weight_map of names to files", "an empty one")
     return index, layouts
 

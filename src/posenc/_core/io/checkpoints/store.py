@@ -113,7 +113,7 @@ def _plain_array(name: str, tensor: headers.Tensor, opened: Opener) -> Array:
     """An array whose bytes lie side by side in a file."""
     stored, why = tensor.stored, f"{tensor.dtype} has no numbers here"
     if tensor.order == "F" and math.prod(tensor.shape) > MOST_ENTRIES:
-        stored, why = None, "it is stored column by column and too large to turn"
+        stored, why = None, "it is stored column by column, and too large to transpose"
     if stored is None:
         return Array(name, tensor.dtype, tensor.shape, None, why)
     width = np.dtype(stored).itemsize
@@ -204,7 +204,9 @@ class _BoundedFile:
             count = inputs.state_of(self.file).size - self.file.tell()
         if count > self.most:
             raise bad_data(
-                self.caller, f"a directory of at most {LARGEST_DIRECTORY} bytes", f"one of {count}"
+                self.caller,
+                f"a directory of at most {LARGEST_DIRECTORY:,} bytes",
+                f"one of {count}",
             )
         return self.file.read(count) or b""
 
@@ -244,7 +246,7 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
     arrays: dict[str, Array] = {}
     members = [m for m in archive.infolist() if m.filename.endswith(".npy")]
     refuse_data(
-        len(members) > MOST_MEMBERS, str(path), f"at most {MOST_MEMBERS} arrays", len(members)
+        len(members) > MOST_MEMBERS, str(path), f"at most {MOST_MEMBERS:,} arrays", len(members)
     )
     left = LARGEST_HEADERS
     for member in members:
@@ -252,7 +254,7 @@ def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
         head = _npz_header(f"{path}: {name[:80]}", archive, member)
         left -= len(head)
         refuse_data(
-            left < 0, str(path), f"headers of at most {LARGEST_HEADERS} bytes together", "more"
+            left < 0, str(path), f"headers of at most {LARGEST_HEADERS:,} bytes together", "more"
         )
         arrays[name] = _npz_array(f"{path}: {name[:80]}", name, head, (archive, member))
     refuse_data(not arrays, str(path), "a zip with .npy or data.pkl inside", "neither")
@@ -282,7 +284,7 @@ def _npz_array(
     archive, member = place
     tensor = headers.npy_tensor(caller, io.BytesIO(head), member.file_size)
     if tensor.end - tensor.begin > LARGEST_MEMBER:
-        why = f"more than {LARGEST_MEMBER} bytes inside a zip are not unpacked: save it as .npy"
+        why = f"more than {LARGEST_MEMBER:,} bytes inside a zip are not unpacked: save it as .npy"
         return Array(name, tensor.dtype, tensor.shape, None, why)
     width = np.dtype(tensor.stored).itemsize
 

@@ -127,7 +127,7 @@ class _Machine:
                 raise
             except (ValueError, TypeError, struct.error, IndexError, OverflowError):
                 raise self.fail("does not hold together") from None
-        raise self.fail(f"takes more than {MOST_OPERATIONS} operations")
+        raise self.fail(f"takes more than {MOST_OPERATIONS:,} operations")
 
     def put(self, key: int) -> None:
         self.memo[key] = self.stack[-1]
@@ -267,13 +267,16 @@ def parts(
     with archive.open(pickles[0]) as file:
         data = file.read(LARGEST_PICKLE + 1)
     refuse_data(
-        len(data) > LARGEST_PICKLE, f"{caller}: data.pkl", f"at most {LARGEST_PICKLE} bytes", "more"
+        len(data) > LARGEST_PICKLE,
+        f"{caller}: data.pkl",
+        f"at most {LARGEST_PICKLE:,} bytes",
+        "more",
     )
     machine = _Machine(data, caller)
     tensors: dict[str, TensorWindow] = {}
     for name, part in _walk(machine.run(), caller, "", 0, set()):
         tensors.setdefault(name or "tensor", part)
-        refuse_data(len(tensors) > MOST_PARTS, caller, f"at most {MOST_PARTS} tensors", "more")
+        refuse_data(len(tensors) > MOST_PARTS, caller, f"at most {MOST_PARTS:,} tensors", "more")
     return folder, tensors, tuple(sorted(machine.foreign))
 
 
@@ -292,5 +295,5 @@ def _walk(
             continue
         longer = f"{name}.{key}" if name else str(key)
         if len(longer) > LONGEST_NAME:
-            raise bad_data(caller, f"names of at most {LONGEST_NAME} characters", "more")
+            raise bad_data(caller, f"names of at most {LONGEST_NAME:,} characters", "more")
         yield from _walk(item, caller, longer, depth + 1, seen)

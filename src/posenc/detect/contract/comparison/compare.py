@@ -222,14 +222,8 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
         try:
             ours, theirs = ([*side.answers(part, ())] for side in (a, b))  # type: ignore[misc]
             if len(ours) == len(theirs):
-                for one, two in zip(ours, theirs, strict=True):
-                    subjects = (_asked(each, part, method, kinds) for each in (one, two))
-                    shapes = (getattr(each.code, "shape", ()) for each in (one, two))
-                    counts = [shape[0] for shape in shapes if shape and kind == "table"]
-                    end = min(counts, default=DENSE + 1)
-                    yield from _two_subjects(method, *subjects, end=end - 1)
-                    if counts and end < max(counts):
-                        yield "not_compared", f"{method}: rows from {end:,} on, of one side alone"
+                for codes in zip(ours, theirs, strict=True):
+                    yield from _two_codes(method, codes, part, kinds)
                 continue
             mine, other = (f"numbers of {len(n)} kinds" if len(n) > 1 else "the same numbers"
                       for n in (ours, theirs))  # fmt: skip
@@ -245,10 +239,17 @@ def _asked(code: Implementation, part: Part, method: str, kinds: tuple[str, ...]
     return subject
 
 
-def _two_subjects(method: str, one: Subject, two: Subject, end: int) -> Iterator[Row]:
-    """The one held against what the other answers, to the last position of both."""
-    choice = survey(two, _answer_of(one), end=end, allowed=_within)
+def _two_codes(
+    method: str, codes: tuple[Implementation, ...], part: Part, kinds: tuple[str, ...]
+) -> Iterator[Row]:
+    """One held against what the other answers, to the last row that both have."""
+    one, two = (_asked(code, part, method, kinds) for code in codes)
+    stored = part.kind == "table" and [c.code.shape[0] for c in codes if hasattr(c.code, "shape")]
+    end = min(stored or [DENSE + 1])
+    choice = survey(two, _answer_of(one), end=end - 1, allowed=_within)
     yield "compared", f"{method}, {two.how}: {choice.reach.words()}"
+    if stored and end < max(stored):
+        yield "not_compared", f"{method}: rows from {end:,} on, of one side alone"
     if choice.call is not None:
         size = (choice.difference, None, "numbers", "both", str(choice.call))
         yield "rows", Difference(method, "its numbers", "others", *size)

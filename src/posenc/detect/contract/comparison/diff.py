@@ -64,7 +64,7 @@ class Difference(Displayed):
         sentence = f"{self.where}: {self.field}: {self.a} against {self.b}"
         if self.size is None:
             return sentence
-        begins = "" if self.position is None else f" from position {self.position}"
+        begins = "" if self.position is None else f" from position {self.position:,}"
         return f"{sentence}; {self.what} off by {self.size:.2g}{begins}"
 
 

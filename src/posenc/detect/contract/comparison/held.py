@@ -185,14 +185,12 @@ def _shown(call: SmallestCall) -> Difference:
 
 def table(part: Part, spec: Any, code: Implementation) -> Told:
     """Rows of an implementation, or how many are stored where they are learned."""
-    refuse_if(
-        len(getattr(spec, "axes", ("p",))) > 1, "posenc does not ask for tables of several axes"
-    )
+    refuse_if(len(getattr(spec, "axes", ("p",))) > 1, "tables of several axes are not compared")
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
         refuse_if(
-            stored is None or len(own) != 1, "its rows are learned, and their number is not told"
+            stored is None or len(own) != 1, "its rows are learned, and nothing says how many"
         )
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]

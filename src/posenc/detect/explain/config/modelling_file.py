@@ -195,7 +195,7 @@ def _alibi(keys: Keys, file: Modelling, notes: Notes) -> list[Layer]:
         raise UnsettledError(f"{keys.where(heads[0])}: {error}") from None
     notes.warning(
         f"{file.name}, which auto_map names, was read as text: it has ALiBi, and no table and no "
-        "rotation; that its slopes are those of the paper was not looked at"
+        "rotation; whether its slopes are those of the paper was not checked"
     )
     sources = (
         Source("kind", origin="file", where=file.name),

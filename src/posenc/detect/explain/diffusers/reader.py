@@ -45,6 +45,8 @@ def from_diffusers(data: Mapping[str, Any], folder: Path | None) -> Reading:
     rows, entries, notes = diffusion.transformers(), list[Layer](), Notes()
     configs = {k: v for k, v in data.items() if isinstance(v, Mapping) and v.get(CLASS) in rows}
     pipeline = data if configs else _beside(folder)
+    for name in (k for k, v in data.items() if isinstance(v, Mapping) and "model_type" in v):
+        notes.remark(f"{name} is a model of transformers, and in no entry: read its folder")
     for name, config in (configs or {"": data}).items():
         own = Notes(name if len(configs) > 1 else "", notes.notes)
         if (row := diffusion.transformer(config[CLASS])) is None:
@@ -77,7 +79,7 @@ def _transformer(
         for key in rule.get("ignored_keys", ()) if chosen else words(rule):
             keys.get(key)  # it means nothing here
         if chosen and "partial_because" in rule:
-            notes.warning(f"partly, because {rule['partial_because']}")
+            notes.warning(f"read in part, because {rule['partial_because']}")
         label = table_rule({**rule, "name": rule.get("name", "attention")})
         chosen = chosen and bool(ENTRIES & rule.keys())
         for entry in read_other(keys, label, notes.layer, notes) if chosen else ():
@@ -89,8 +91,8 @@ def _transformer(
     check_numbers(keys, (), notes)
     spoken = (k for k in stated if k not in keys.read and any(word in k for word in WORDS))
     for key in dict.fromkeys((*unread(keys), *filter(stated.get, spoken))):
-        told = f"{keys.where(key)}={repr(config[key])[:80]}"
-        notes.warning(f"{told} is unused: {code} does not read it for positions")
+        stand = f"{keys.where(key)}={repr(config[key])[:80]}"
+        notes.warning(f"{stand} is unused: {code} does not read it for positions")
     return entries
 
 

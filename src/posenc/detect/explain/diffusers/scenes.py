@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posenc import presets
-from posenc._core.positions.scene import ScenePart, SceneRule
+from posenc._core.positions.scene import SceneRule
+from posenc._core.positions.scene_parts import ScenePart
 from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import missing
 from posenc.presets import diffusion

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.calls import checked_call
 from posenc._core.errors import suggest
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
@@ -61,7 +60,6 @@ NUMBERS = (
 KNOWN = (*NUMBERS, "rope.dimension_sections", "rope.scaling.type", "rope.scaling.finetuned")
 
 
-@checked_call
 def from_gguf(
     path: str | os.PathLike[str],
     *,
@@ -273,8 +271,7 @@ def _kinds_of(
             return {LayerKind(): None}
         notes.warning(
             f"{keys.where('block_count')} is missing: read in part, because the types of layers "
-            "are "
-            "known, and which layer has which is not"
+            "are known, and which layer has which is not"
         )
     number = 64 if count is None else count - drafts  # enough for every type to be there
     windows: list[bool | None] = [None] * number
@@ -302,9 +299,8 @@ def _has_windows(keys: Keys, rule: GgufRotaryRule, notes: Notes) -> bool:
         if "rotary" not in rule and (size or own in keys):
             notes.warning(
                 f"{keys.where(own if own in keys else WINDOW)}: read in part, because some layers "
-                "see a "
-                "window, and what they turn by is not known of this architecture; the plan has one "
-                "entry for all"
+                "see a window, and what they turn by is not known of this architecture; the plan "
+                "has one entry for all"
             )
         elif own in keys:
             notes.warning(unread)
@@ -397,7 +393,6 @@ def _indexers(keys: Keys, rule: GgufRotaryRule, count: int, notes: Notes) -> lis
     if flags is None and (keys.integer("context_length") or 0) >= 2**20:
         notes.warning(
             f"{keys.where(rule['indexer']['flags'])} is missing: read in part, because some layers "
-            "may "
-            "share the choice of the layer before; the plan gives each an indexer"
+            "may share the choice of the layer before; the plan gives each an indexer"
         )
     return [True] * count if flags is None else list(flags)

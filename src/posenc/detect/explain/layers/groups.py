@@ -41,7 +41,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
     """The groups of layers, in the order of their first layer."""
     if layer_count(keys) > MOST_LAYERS:
         raise UnsettledError(
-            f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS} at most)"
+            f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS:,} at most)"
         )
     more = keys.first(key for key in MORE_LAYERS if key in keys.data)
     if more is not None and more[1] >= 1:
@@ -132,8 +132,7 @@ def _group(
         if kind in LIMITED and asked != "default":
             notes.warning(
                 f"{params.path}: read in part, because layers differ, and whether the scaling "
-                "reaches "
-                f"those of type {kind!r} is not known of this family; the plan scales them"
+                f"reaches those of type {kind!r} is not known of this family; the plan scales them"
             )
         return Layers(kind, None, Keys(params.data, params.path))
     form = "flat" if params.data else ""

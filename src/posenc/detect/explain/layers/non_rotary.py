@@ -218,7 +218,9 @@ def _check_sizes(filled: Mapping[str, Any]) -> None:
     """Raise for sizes whose constants would take minutes, or more memory than there is."""
     for field in ("dim", "heads", "count", "width"):
         if (size := filled.get(field, 0)) > WIDEST:
-            raise UnsettledError(f"{field}={size:g} is more than any model has ({WIDEST} at most)")
+            raise UnsettledError(
+                f"{field}={size:g} is more than any model has ({WIDEST:,} at most)"
+            )
 
 
 # --- templates ------------------------------------------------------------------------------------

@@ -175,8 +175,7 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
         elif still and not known.kinds:
             notes.warning(
                 f"{where} and the number of layers are missing: read in part, because layers of "
-                "type "
-                f"{' or '.join(sorted(still))} do not turn, and which layers those are is open"
+                f"type {' or '.join(sorted(still))} do not turn, and which layers those are is open"
             )
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")

@@ -147,8 +147,7 @@ def _with_base(
         if value is None and keys.first(other for row in named.values() for other in row):
             notes.warning(
                 f"{keys.where(key)} is left out: {own.get('base'):.10g}, the default of the class "
-                "in "
-                f"transformers {known.version} for layers of type {label!r}"
+                f"in transformers {known.version} for layers of type {label!r}"
             )
         if value not in (None, own.get("base")):
             notes.warning(

@@ -181,7 +181,7 @@ def _entry(
         return None
     if width > WIDEST:
         raise UnsettledError(
-            f"a rotated width of {width:g} is more than any model has ({WIDEST} at most)"
+            f"a rotated width of {width:g} is more than any model has ({WIDEST:,} at most)"
         )
     sizes.append(Sizes(base, head, width))
     passed_over(own, rule, sizes[-1:], notes)
@@ -189,8 +189,7 @@ def _entry(
     if ladder is not None and kind in ("dynamic", "ntk", "proportional"):
         notes.warning(
             f"read in part, because {kind!r} counts with the rotated width, which is {width} in "
-            "the code "
-            f"and {dim} in the plan"
+            f"the code and {dim} in the plan"
         )
     with_sections(keys, own, rule, template=template, pairs=dim // 2, notes=notes)
     temperature = temperature_of(keys, own, rule, "with_rope", notes)

@@ -77,9 +77,7 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     for word, (where, value) in zip(words, named.items(), strict=True):
         if word not in TYPES:
             known = suggest(str(value), TYPES)
-            raise UnsettledError(
-                f"{where}={str(value)!r} is no rule of scaling that is known. {known}"
-            )
+            raise UnsettledError(f"{where}={str(value)!r} is no known rule of scaling. {known}")
     return TYPES[words[0]] if words else "default"
 
 
@@ -335,7 +333,7 @@ def _longrope(params: Keys, notes: Notes, lengths: Lengths, pairs: int) -> Asked
     if (factor := number_of(params, "factor", "scaling.factor", notes)) is None:
         factor = factor_by_lengths(original, lengths, notes)
     if factor is None:
-        notes.error(f"{params.where('factor')} is missing, and so is a length to find it from")
+        notes.error(f"{params.where('factor')} is missing, and no length says what it is")
     pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
     stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
     magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}

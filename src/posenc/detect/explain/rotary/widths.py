@@ -30,8 +30,8 @@ def head_of(keys: Keys, layer: Layers, rule: ReadRule, notes: Notes) -> int | No
                 if (wide := keys.evaluate(other)) is not None and wide != value:
                     raise UnsettledError(
                         f"{keys.where(expression)}={value:g} and {other}={wide:g} "
-                        f"({keys.origin(other)}) contradict each other: the class turns the one "
-                        "with as many angles as the other has"
+                        f"({keys.origin(other)}) contradict each other: the class turns heads of "
+                        "the one width by the angles of the other"
                     )
             notes.source("dim", keys.origin(expression), expression)
             return int(value)

@@ -151,7 +151,7 @@ def doubted(weights: Evidence) -> str:
     """A sentence, where the weights look like heads of another width; else an empty text."""
     for name in ("narrower", "wider"):
         if (z := getattr(weights, name)) >= DOUBT:
-            return f"the channels that turn look {name} than was said (z = {z:.1f})"
+            return f"the channels that turn look {name} than was stated (z = {z:.1f})"
     if weights.similarity < 0 and weights.blocks >= BLOCKS:
         return f"each head looks like two (z = {weights.blocks:.1f})"
     return ""

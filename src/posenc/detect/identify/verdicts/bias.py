@@ -44,7 +44,7 @@ def _table(array: Array, shape: tuple[int, ...]) -> Finding:
     elif 4 <= rows <= 2048 and rows % 2 == 0:
         spec = T5(heads, buckets=rows)
         size = f"{rows} buckets for {heads} heads"
-        remarks = [f"{size}; the largest distance (128 in T5) and the direction are not in numbers"]
+        remarks = [f"{size}; numbers do not hold the largest distance (128 in T5) or the direction"]
     else:
         remarks = [f"{rows} rows for {heads} heads"]
     verdict = "by_name" if spec is not None else "unknown"

@@ -360,5 +360,5 @@ def scene(
     >>> drawn.data.caption
     ('FLUX.1 Kontext: text at 0; reference at t 1; picture from 0.',)
     """
-    asked = {"spec": configs, "ax": ax, "text": text, "image": image, "reference": reference}
-    return made("scene", {**asked, "look": look})
+    sizes = {"text": text, "image": image, "reference": reference}
+    return made("scene", {"spec": configs, "ax": ax, **sizes, "look": look})
