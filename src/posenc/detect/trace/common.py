@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from posenc.detect.trace.compared import Fault
-from posenc.detect.trace.findings import Judgement
+from posenc.detect.trace.findings import CLOSE, Judgement
 from posenc.detect.trace.result import Finding
 
 UNSTATED = "and nothing states what is meant"
@@ -19,7 +20,9 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
     for layers in stacks.values():
         habits: dict[Any, Counter[str]] = defaultdict(Counter)
         for judged in layers:
-            for key, value in judged.habits.items():
+            for key, own in judged.habits.items():
+                value = next((other for other in habits[key] if _same(other, own)), own)
+                judged.habits[key] = value
                 habits[key][value] += 1
         usual = {key: count.most_common(1)[0] for key, count in habits.items()}
         for judged in layers:
@@ -43,6 +46,14 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
                 else:
                     kept.append(finding)
             judged.findings = kept
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two numbers are the same but for rounding."""
+    try:
+        return math.isclose(float(one), float(other), rel_tol=CLOSE)
+    except ValueError:
+        return one == other
 
 
 def _what(finding: Finding) -> tuple[Any, ...]:

@@ -90,7 +90,8 @@ def _read(group: HeadTurns, question: Question) -> Reading:
     spec = question.spec
     if group.why:
         fault = Fault("pairing", "a rotation of pairs", group.why)
-        return Reading(group, faults=(fault,) * (spec is not None), why=group.why)
+        seen = spec is not None and not group.why.startswith("not compared")
+        return Reading(group, faults=(fault,) * seen, why=group.why)
     if not group.pairs:
         fault = Fault("kind", type(spec).__name__, UNTURNED)
         moves = spec is not None and bool(_moving(spec, question).any())
@@ -213,8 +214,9 @@ def _angles(group: HeadTurns, values: np.ndarray, question: Question) -> Reading
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
+    shift = placed is not None and len(np.unique((placed - question.places)[wrong])) == 1
     twice = placed is not None and (placed == 2 * question.places)[wrong].all()
-    if placed is not None and (some or (twice and not getattr(spec, "scalings", ()))):
+    if placed is not None and (some or shift or (twice and not getattr(spec, "scalings", ()))):
         return Reading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):

@@ -126,7 +126,7 @@ def _readings(
             questions["key"] = asked
         elif name != "query":
             base = questions["key" if name == "value" else "query"]
-            questions[name] = base._replace(spec=None, still=True)
+            questions[name] = base._replace(spec=_turning(rotary, name), still=True)
         turned = seen.tensors.get(name)
         readings[name], readings[f"{name} faults"] = None, []
         if turned is None:
@@ -137,6 +137,15 @@ def _readings(
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
     return questions, readings
+
+
+def _turning(spec: Any, name: str) -> Any:
+    """The turn of values or the output, for a spec that has them among its targets."""
+    if spec is None or {"value": "v", "output": "out"}[name] not in spec.channels.targets:
+        return None
+    if name == "value":
+        return spec
+    return spec.replace(pairing=spec.channels.replace(direction="backward"))
 
 
 def _moved(reading: Reading | None, question: Question, by: int) -> bool:
@@ -222,7 +231,9 @@ def _of_numbers(turned: TensorTurns, name: str) -> Iterator[Fault]:
 def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bool) -> None:
     """Scale, bias, window and mask of an attention."""
     scores: Any = seen.scores
-    window, mask = window_of(scores.visible)
+    # Keys behind the tokens are none of them.
+    ends = seen.tokens[0] if not seen.past and not seen.cross else None
+    window, mask = window_of(scores.visible[..., :ends])
     count = _unread(seen, scores)
     if count:
         judged.leave("key", f"{count} keys, because they were in a cache before the run")
@@ -258,7 +269,7 @@ def _judge_scale(judged: Judgement, seen: Seen, expected: Expected, *, read: boo
         return
     coarse = any(own is not None and own.dtype in ("bfloat16", "float16") for own, _ in turned)
     if expected.scale is None and read:
-        judged.habits["scores", "scale"] = f"{total:.{2 if coarse else 4}g}"
+        judged.habits["scores", "scale"] = f"{total:.{2 if coarse else 6}g}"
     elif abs(total / usual - 1) > (COARSE if coarse else CLOSE):
         judged.add("scores", Fault("scale", f"{usual:.6g}", f"{total:.6g}"))
 

@@ -58,10 +58,11 @@ class Seeds:
 
     def __init__(self, tensor: Tensor, leaves: Sequence[Cut]) -> None:
         self.tensor, self.leaves = tensor, [cut.leaf for cut in leaves]
+        self.coarse = min(t.dtype.itemsize for t in (tensor, *self.leaves)) < 4
 
     def touched(self, places: np.ndarray) -> np.ndarray:
         """Which numbers any of these depend on: a sum of few digits may be 0 by accident."""
-        draws = 1 if self.tensor.dtype.itemsize > 2 else HALVES_DRAWS
+        draws = HALVES_DRAWS if self.coarse else 1
         rng = np.random.default_rng(0)
         return np.logical_or.reduce(
             [self(places, rng.uniform(1, 2, places.shape)) != 0 for _ in range(draws)]
@@ -215,7 +216,7 @@ def _fill(made: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
     heads, count, width = made.rows.shape
     entries: dict[tuple[int, int], np.ndarray] = {}
     done: dict[int, int] = {}
-    room = PROBED if ask.tensor.dtype.itemsize > 2 else PROBED_HALVES
+    room = PROBED_HALVES if ask.coarse else PROBED
     for members in classes:
         where = made.inputs[members]
         twins = [done.get(int(made.inputs[head].max()), -1) for head in members]

@@ -233,7 +233,7 @@ class Recorder(TorchFunctionMode):
                     continue
                 equation = vars(product)["arguments"][0]
                 met = arranged(product.name, equation, *product.sources[:2])
-                query, key = met.one, met.other
+                query, key = met[:2]
                 value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
                 if value.shape[-2] != key.shape[-2] or value.ndim < 2:
                     continue  # scores that are summed over something else than keys

@@ -53,12 +53,10 @@ class TensorTurns:
 
 def by_heads(tensor: Tensor, sequences: int) -> np.ndarray:
     """Flat places as (heads, sequences * tokens, channels)."""
-    shape: tuple[int, ...] = tuple(tensor.shape)
-    places = np.arange(tensor.numel())
-    if tensor.ndim == 3 and shape[0] % sequences == 0:
-        shape = (sequences, shape[0] // sequences, *shape[1:])
-    shape = (*(1,) * (4 - len(shape)), *shape)
-    places = places.reshape(shape[0], -1, *shape[-2:])
+    shape = [*tensor.shape]
+    first = sequences if tensor.ndim == 3 and shape[0] % sequences == 0 else shape[0]
+    first = 1 if tensor.ndim == 2 else first
+    places = np.arange(tensor.numel()).reshape(first, -1, *shape[-2:])
     return np.moveaxis(places, 1, 0).reshape(places.shape[1], -1, places.shape[-1])
 
 
@@ -142,7 +140,9 @@ def _groups(made: LinearMap, tokens: int) -> list[HeadTurns]:
     heads, _, width = made.rows.shape
     read = made.read.reshape(heads, -1, tokens)
     if made.inputs.shape[-1] != width or made.dense:
-        each = f"each token reads {made.inputs.shape[-1]} numbers for {width} channels"
+        each = (
+            f"not compared: each token reads {made.inputs.shape[-1]} numbers for {width} channels"
+        )
         why = "its channels are mixed by more than pairs" if made.dense else each
         return [_unknown(range(heads), read, why)]
     groups: list[list[int]] = []

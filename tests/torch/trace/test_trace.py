@@ -1,0 +1,260 @@
+"""Broken models are named, healthy ones are not blamed, and a model is left as it was."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+pytest.importorskip("diffusers")
+
+from tools.models import adopt as zoo  # noqa: E402
+
+from posenc.torch import trace, tracing  # noqa: E402
+from tests.torch.trace import models as m  # noqa: E402
+from tests.torch.trace.breaks import angles  # noqa: E402
+from tests.torch.trace.broken import ROWS, Row  # noqa: E402
+from tests.torch.trace.judged import complaint, traced  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+CASES = [(row, path) for row in ROWS for path in row.paths]
+FAST = [(row, path) for row, path in CASES if row.family not in ("DeepSeek V3", "FLUX.1")][::11]
+TYPES = {row["model_type"]: row for row in json.loads(Path(zoo.DATA).read_text())["rows"]}
+TOKENS = torch.randint(0, 61, (2, 20), generator=torch.Generator().manual_seed(0))
+
+
+def name_of(case: Any) -> str:
+    return case if isinstance(case, str) else case.name
+
+
+# --- broken and healthy models --------------------------------------------------------------------
+
+
+def check(row: Row, path: str) -> None:
+    """The twin has no finding, and those of the broken model are what is right to say."""
+    healthy = traced(row.healthy(path))
+    assert (healthy.findings, healthy.unseen) == ((), ())
+    assert not complaint(row.right, traced(row.broken(path)).findings)
+
+
+@pytest.mark.costly
+@pytest.mark.parametrize(("row", "path"), FAST, ids=name_of)
+def test_broken(row: Row, path: str) -> None:
+    check(row, path)
+
+
+@pytest.mark.slow("detect/trace", "detect/fit")
+@pytest.mark.parametrize(("row", "path"), CASES, ids=name_of)
+def test_every_broken_model(row: Row, path: str) -> None:
+    check(row, path)
+
+
+@pytest.mark.slow("detect/trace", release=True)
+@pytest.mark.parametrize("path", ["eager", "sdpa"])
+@pytest.mark.parametrize("name", sorted(n for n, r in TYPES.items() if r["state"] == "held"))
+def test_every_small_model(name: str, path: str) -> None:
+    """Small models of transformers, with random weights, turn as their configs say."""
+    model = zoo.built(name)
+    try:
+        model.set_attn_implementation(path)
+        inputs = zoo.given(model)
+    except Exception as error:  # noqa: BLE001 - other people's classes raise anything
+        pytest.skip(f"it does not run so: {error}")
+    assert trace(model, inputs).findings == ()
+
+
+# --- ways to run ----------------------------------------------------------------------------------
+
+
+def llama(path: str = "sdpa") -> Any:
+    return m.text("Llama")(path).model
+
+
+def without_gradients(model: Any) -> Any:
+    with torch.no_grad():
+        return trace(model, TOKENS)
+
+
+def in_inference_mode(model: Any) -> Any:
+    with torch.inference_mode():
+        return trace(model, TOKENS)
+
+
+def under_autocast(model: Any) -> Any:
+    with torch.autocast("cpu", torch.bfloat16):
+        return trace(model, TOKENS)
+
+
+def frozen(model: Any) -> Any:
+    return trace(model.requires_grad_(requires_grad=False), TOKENS)
+
+
+def checkpointed(model: Any) -> Any:
+    model.gradient_checkpointing_enable()
+    return trace(model.train(), TOKENS)
+
+
+def in_half_precision(model: Any) -> Any:
+    rotary = model.model.rotary_emb
+    frequencies = rotary.inv_freq.clone()
+    model.bfloat16()
+    rotary.inv_freq = frequencies  # as loading in this dtype leaves them
+    return trace(model, TOKENS)
+
+
+def adopted(model: Any) -> Any:
+    posenc.torch.adopt(model)
+    return trace(model, TOKENS)
+
+
+def padded(model: Any) -> Any:
+    mask = torch.ones_like(TOKENS)
+    mask[0, :5] = 0
+    return trace(model, {"input_ids": TOKENS, "attention_mask": mask})
+
+
+def generating(model: Any) -> Any:
+    with tracing(model) as result:
+        model.generate(TOKENS, max_new_tokens=2, min_new_tokens=2, do_sample=False)
+    return result
+
+
+def compiled(model: Any) -> Any:
+    return trace(torch.compile(model, backend="eager"), TOKENS)
+
+
+WAYS: list[Callable[[Any], Any]] = [
+    without_gradients, in_inference_mode, under_autocast, frozen, checkpointed, in_half_precision,
+    adopted, padded, generating, compiled,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+def test_ways_to_run(way: Callable[[Any], Any]) -> None:
+    """However a healthy model runs, it is healthy, and a broken one is broken."""
+    assert way(llama()).verdict == "agrees"
+    if way is in_half_precision:  # the break hands over cosines in float32
+        return
+    model = llama()
+    angles.base(model)
+    assert {(f.layer, f.field) for f in way(model).findings} >= {(1, "base")}
+
+
+# --- what is left, and what is not vouched for ----------------------------------------------------
+
+
+def state_of(model: Any) -> Any:
+    tensors = {**model.state_dict(), **dict(model.named_buffers())}
+    copies = {key: (value.data_ptr(), value.clone()) for key, value in tensors.items()}
+    flags = [(p.requires_grad, p.grad) for p in model.parameters()]
+    hooks = [
+        (len(x._forward_hooks), len(x._forward_pre_hooks), x.training) for x in model.modules()
+    ]
+    rng = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].tolist()  # noqa: NPY002
+    return copies, flags, hooks, rng
+
+
+def same(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, (tuple, list)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
+    return bool(one == other)
+
+
+class Writes(torch.nn.Module):
+    """A forward that writes to its buffers, its attributes and random states, and may fail."""
+
+    def __init__(self, model: Any, fails: bool) -> None:
+        super().__init__()
+        self.model, self.fails = model, fails
+        self.config = model.config
+        self.register_buffer("count", torch.zeros(2))
+        self.kept = [torch.zeros(3)]
+
+    def forward(self, ids: Any) -> Any:
+        self.count += 1
+        self.kept[0][:] = torch.rand(3)
+        self.last = random.random() + np.random.rand()  # noqa: NPY002
+        answer = self.model(ids)
+        if self.fails:
+            raise RuntimeError("it fails")
+        return answer
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_left_as_it_was(fails: bool) -> None:
+    model = Writes(llama(), fails)
+    before, logits = state_of(model), model.model(TOKENS).logits
+    if fails:
+        with pytest.raises(posenc.DataError, match="it fails"):
+            trace(model, TOKENS)
+    else:
+        assert trace(model, TOKENS).verdict == "agrees"
+    assert same(state_of(model), before)
+    assert torch.equal(model.kept[0], torch.zeros(3))
+    assert not hasattr(model, "last")
+    assert torch.equal(model.model(TOKENS).logits, logits)
+
+
+def test_a_cache_from_before() -> None:
+    """Its keys come from no product of this run, so they are not vouched for."""
+    model, cache = llama(), transformers.DynamicCache()
+    with torch.no_grad():
+        model(TOKENS, past_key_values=cache)
+    seen = trace(model, {"input_ids": TOKENS[:, :3], "past_key_values": cache})
+    assert (seen.findings, seen.verdict, seen.exit_code) == ((), "not compared", 3)
+    assert "20 keys, because they were in a cache" in seen.unseen[0]
+    assert cache.get_seq_length() == 23
+    assert not cache.layers[0].keys.requires_grad
+    with pytest.raises(posenc.DataError, match="in a cache"):
+        bool(seen)
+
+
+def test_nothing_to_see() -> None:
+    with pytest.raises(posenc.DataError, match="no product of queries and keys"):
+        trace(torch.nn.Linear(4, 4), torch.zeros(2, 4))
+    model = llama()
+    model.set_attn_implementation("flex_attention")
+    with pytest.raises(posenc.DataError, match="FlexAttention"):
+        trace(model, TOKENS)
+    with pytest.raises(posenc.ArgumentError, match="expected"):
+        trace(llama(), TOKENS, expected=3)
+    model = llama()
+    with tracing(model) as early:
+        model(TOKENS)
+        with pytest.raises(posenc.DataError, match="inside it"):
+            _ = early.findings
+
+
+def test_result() -> None:
+    model = llama()
+    angles.base(model)
+    seen = trace(model, TOKENS, layers=[1, 2])
+    assert [layer.index for layer in seen.layers] == [1, 2]
+    assert str(seen.first) == "layer 1, query: base: 10000 against 500000"
+    assert json.loads(json.dumps(seen.to_dict()))["findings"][0]["found"] == "500000"
+    np.testing.assert_array_equal(seen.layers[1].query.positions, [[*range(20)]] * 2)
+    assert seen.layers[1].scale == m.WIDTH**-0.5
+    assert trace(model, TOKENS, expected=trace(model, TOKENS)).verdict == "agrees"
+
+
+def test_positions_that_jump() -> None:
+    ids = 1000 * torch.arange(20)[None].expand(2, 20)
+    model = llama()
+    inputs = {"input_ids": TOKENS, "position_ids": ids}
+    assert trace(model, inputs).verdict == "agrees"
+    # The same run, held against others.
+    moved = trace(model, inputs, positions=ids + 1)
+    assert {f.found for f in moved.findings} == {"position p - 1"}
