@@ -47,6 +47,8 @@ def places_of(inputs: Any, positions: Any, sequences: int) -> Places:
 def of_queries(places: Places, sequences: int, tokens: int, past: int, axes: int) -> np.ndarray:
     """The positions of queries, (sequences, tokens) or with axes."""
     own = places.positions
+    if own is not None and own.shape[1] == 1 < tokens:  # the heads of a group stand as tokens
+        own = np.repeat(own, tokens, axis=1)
     if own is None or own.shape[1] != tokens or own.shape[0] not in (1, sequences):
         own = np.broadcast_to(past + np.arange(tokens), (sequences, tokens))
     own = np.broadcast_to(own, (sequences, *own.shape[1:]))
@@ -68,6 +70,8 @@ def with_axes(own: np.ndarray, axes: int) -> np.ndarray:
 def of_keys(queries: np.ndarray, read: np.ndarray) -> np.ndarray:
     """The positions of keys: the last have those of the queries, and the others precede them."""
     sequences, tokens = read.shape
+    if (queries == queries[:, :1]).all():
+        queries = queries[:, :1]
     count = queries.shape[1]
     keys = np.zeros((sequences, tokens, *queries.shape[2:]), queries.dtype)
     for row in range(sequences):
