@@ -15,12 +15,12 @@ from posenc.torch.rotary import RotaryEmbedding
 
 if TYPE_CHECKING:
     from posenc.detect.adopt import adopt, adopting, release
-    from posenc.detect.trace import Finding, Trace, TracedLayer, TracedTensor, trace, tracing
+    from posenc.detect.trace import LayerFinding, Trace, TracedLayer, TracedTensor, trace, tracing
     from posenc.torch import cache, parallel
 
 __all__ = [
     "AttentionBias",
-    "Finding",
+    "LayerFinding",
     "PositionTable",
     "RelativeAttention",
     "RotaryEmbedding",
@@ -49,7 +49,7 @@ __all__ = [
 # Imported when first used; what is of `posenc.detect` stands above this package.
 _LAZY = {
     **dict.fromkeys(
-        ("Finding", "Trace", "TracedLayer", "TracedTensor", "trace", "tracing"),
+        ("LayerFinding", "Trace", "TracedLayer", "TracedTensor", "trace", "tracing"),
         "posenc.detect.trace",
     ),
     "adopt": "posenc.detect.adopt",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from posenc.torch import Finding, Trace, trace, tracing
+from posenc.torch import LayerFinding, Trace, trace, tracing
 from tests.torch.trace.broken import Right
 from tests.torch.trace.models import Case
 
@@ -21,7 +21,7 @@ def traced(case: Case) -> Trace:
     return result
 
 
-def complaint(right: Right, findings: Sequence[Finding]) -> str:
+def complaint(right: Right, findings: Sequence[LayerFinding]) -> str:
     """Why these findings are not what is right to say, or nothing: no layer is blamed wrongly."""
     if not findings:
         return "nothing is found"

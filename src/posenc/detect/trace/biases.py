@@ -7,19 +7,25 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.contract.comparison.fields import explained_by, value_of, words
-from posenc.detect.trace.compared import Fault
-from posenc.detect.trace.scores import Scores
+from posenc.detect.trace.compared import TensorFault
+from posenc.detect.trace.scores import SeenScores
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.functional import bias as bias_of
 
 CLOSE = 1e-4  # relative to the largest bias
 
 
-def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) -> list[Fault]:
+def of_bias(
+    scores: SeenScores, spec: Any, queries: np.ndarray, keys: np.ndarray
+) -> list[TensorFault]:
     """What differs between the biases that were added and those of a spec."""
     added = scores.bias
     if added is None:
-        return [Fault("bias", words(spec), "none")] if scores.visible.sum(axis=-1).max() > 1 else []
+        return (
+            [TensorFault("bias", words(spec), "none")]
+            if scores.visible.sum(axis=-1).max() > 1
+            else []
+        )
     room = scores.room + CLOSE * float(np.abs(added).max())
 
     def off(other: Any) -> np.ndarray:
@@ -34,7 +40,7 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
         return np.abs(np.where(seen, apart - middle, 0.0)).max(axis=(0, 2, 3))
 
     if spec.heads not in (1, added.shape[1]):
-        return [Fault("heads", str(spec.heads), str(added.shape[1]))]
+        return [TensorFault("heads", str(spec.heads), str(added.shape[1]))]
     wrong = off(spec) > room
     if not wrong.any():
         return []
@@ -44,17 +50,19 @@ def of_bias(scores: Scores, spec: Any, queries: np.ndarray, keys: np.ndarray) ->
         and not (off(other) > room).any()
     )  # fmt: skip
     if named is not None:
-        return [Fault(*named, heads)]
+        return [TensorFault(*named, heads)]
     if isinstance(spec, ALiBi):
         slopes = _slopes(added, scores.visible, queries, keys)
         if slopes is not None:
             first = int(np.flatnonzero(wrong)[0])
             ours = float(spec.arrays["slopes"][first])
-            return [Fault("slopes", f"{ours:.6g} in head {first}", f"{slopes[first]:.6g}", heads)]
-    return [Fault("bias", value_of(spec, ""), "other numbers", heads)]
+            return [
+                TensorFault("slopes", f"{ours:.6g} in head {first}", f"{slopes[first]:.6g}", heads)
+            ]
+    return [TensorFault("bias", value_of(spec, ""), "other numbers", heads)]
 
 
-def by_distance(scores: Scores) -> bool:
+def by_distance(scores: SeenScores) -> bool:
     """Whether what is added depends on the distance of query and key, and on nothing else."""
     if scores.bias is None:
         return False

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from posenc.detect.trace.compared import Fault
+from posenc.detect.trace.compared import TensorFault
 from posenc.detect.trace.findings import CLOSE, Judgement
-from posenc.detect.trace.result import Finding
+from posenc.detect.trace.result import LayerFinding
 
 UNSTATED = "and nothing states what is meant"
 HARMLESS = "which changes no score of a rotation"
@@ -18,34 +18,36 @@ HARMLESS = "which changes no score of a rotation"
 def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, stated: bool) -> None:
     """Find layers that differ from most of their list; what all do alike becomes a remark."""
     for layers in stacks.values():
-        habits: dict[Any, Counter[str]] = defaultdict(Counter)
-        for judged in layers:
-            for key, own in judged.habits.items():
-                value = next((other for other in habits[key] if _same(other, own)), own)
-                judged.habits[key] = value
-                habits[key][value] += 1
-        usual = {key: count.most_common(1)[0] for key, count in habits.items()}
-        for judged in layers:
-            for (tensor, field), value in judged.habits.items():
-                most, count = usual[tensor, field]
-                if value != most and 2 * count > len(layers):
-                    judged.add(tensor, Fault(field, most, value))
-        alike = Counter(_what(f) for judged in layers for f in judged.findings)
-        shifts = Counter(f.found for judged in layers for f in judged.findings if _shifts(f))
-        for judged in layers:
-            kept = []
-            for finding in judged.findings:
-                why = ""
-                if alike[_what(finding)] == len(layers) and read and finding.field == "heads":
-                    why = UNSTATED
-                elif not stated and shifts[finding.found] == 2 * len(layers) and _shifts(finding):
-                    why = HARMLESS  # of queries and of keys
-                if why:
-                    text = str(finding).partition(", ")[2]
-                    layers[0].remarks.append(f"all {len(layers)} layers, {text}, {why}")
-                else:
-                    kept.append(finding)
-            judged.findings = kept
+        _compare_habits(layers)
+        alike = Counter(_what(f) for one in layers for f in one.findings)
+        shifts = Counter(f.found for one in layers for f in one.findings if _shifts(f))
+
+        def why(finding: LayerFinding) -> str:
+            """Why it is a remark, or nothing."""
+            if alike[_what(finding)] == len(layers) and read and finding.field == "heads":  # noqa: B023
+                return UNSTATED
+            every = shifts[finding.found] == 2 * len(layers)  # noqa: B023 - queries and keys
+            return HARMLESS if every and _shifts(finding) and not stated else ""
+
+        for one in layers:
+            texts = {str(f).partition(", ")[2]: why(f) for f in one.findings if why(f)}
+            one.remarks += [f"all {len(layers)} layers, {t}, {w}" for t, w in texts.items()]
+            one.findings = [finding for finding in one.findings if not why(finding)]
+
+
+def _compare_habits(layers: Sequence[Judgement]) -> None:
+    """What a layer does otherwise than most of its list."""
+    for key in dict.fromkeys(key for one in layers for key in one.habits):
+        count: Counter[str] = Counter()
+        for one in layers:
+            own = one.habits.get(key, "")
+            one.habits[key] = next((other for other in count if _same(other, own)), own)
+            count[one.habits[key]] += 1
+        usual, most = count.most_common(1)[0]
+        for one in layers:
+            if one.habits[key] != usual and 2 * most > len(layers):
+                expected, own = (text or "none" for text in (usual, one.habits[key]))
+                one.add(key[0], TensorFault(key[1], expected, own))
 
 
 def _same(one: str, other: str) -> bool:
@@ -56,10 +58,10 @@ def _same(one: str, other: str) -> bool:
         return one == other
 
 
-def _what(finding: Finding) -> tuple[Any, ...]:
+def _what(finding: LayerFinding) -> tuple[Any, ...]:
     return tuple(value for name, value in vars(finding).items() if name != "layer")
 
 
-def _shifts(finding: Finding) -> bool:
+def _shifts(finding: LayerFinding) -> bool:
     """Whether all positions are moved by a number."""
     return finding.field == "positions" and finding.found.startswith("position p ")

@@ -31,7 +31,7 @@ UNTURNED = "not turned"
 UNNAMED = re.compile(r"no one change explains|^[-+.e\d]+$")  # a number that has no name
 
 
-class Fault(NamedTuple):
+class TensorFault(NamedTuple):
     """A finding of one tensor."""
 
     field: str
@@ -42,7 +42,7 @@ class Fault(NamedTuple):
     tokens: tuple[int, ...] = ()
 
 
-class Question(NamedTuple):
+class TurnQuestion(NamedTuple):
     """What a tensor is held against."""
 
     spec: RotarySpec | None
@@ -55,17 +55,17 @@ class Question(NamedTuple):
 
 
 @dataclass(eq=False)
-class Reading:
+class HeadReading:
     """What some heads do, and what of it is not as expected."""
 
     group: HeadTurns
     spec: Any = None
     places: np.ndarray | None = None
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[TensorFault, ...] = ()
     why: str = ""
 
 
-def compare(turned: TensorTurns, question: Question) -> tuple[Reading, list[Fault]]:
+def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, list[TensorFault]]:
     """What most heads do, and the faults of all."""
     dtype = turned.dtype if turned.dtype in tolerances.ROUNDING else "float32"
     question = question._replace(
@@ -74,7 +74,7 @@ def compare(turned: TensorTurns, question: Question) -> tuple[Reading, list[Faul
     readings = [_read(group, question) for group in turned.groups]
     # Of as many heads, those that agree are the others' measure.
     readings.sort(key=lambda one: (-len(one.group.heads), len(one.faults)))
-    heads: dict[Fault, list[int]] = {}
+    heads: dict[TensorFault, list[int]] = {}
     for reading in readings:
         for fault in reading.faults:
             heads.setdefault(fault, []).extend(reading.group.heads)
@@ -85,30 +85,30 @@ def compare(turned: TensorTurns, question: Question) -> tuple[Reading, list[Faul
     return readings[0], faults
 
 
-def _read(group: HeadTurns, question: Question) -> Reading:
+def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     """What some heads do, held against what is expected."""
     spec = question.spec
     if group.why:
-        fault = Fault("pairing", "a rotation of pairs", group.why)
+        fault = TensorFault("pairing", "a rotation of pairs", group.why)
         seen = spec is not None and not group.why.startswith("not compared")
-        return Reading(group, faults=(fault,) * seen, why=group.why)
+        return HeadReading(group, faults=(fault,) * seen, why=group.why)
     if not group.pairs:
-        fault = Fault("kind", type(spec).__name__, UNTURNED)
+        fault = TensorFault("kind", type(spec).__name__, UNTURNED)
         moves = spec is not None and bool(_moving(spec, question).any())
-        return Reading(group, faults=(fault,) * moves, why=UNTURNED)
+        return HeadReading(group, faults=(fault,) * moves, why=UNTURNED)
     if spec is None:
         spec, note = _fitted(group, question)
-        fault = Fault("kind", "none", "turned" if spec is None else words(spec))
+        fault = TensorFault("kind", "none", "turned" if spec is None else words(spec))
         places = None if spec is None else question.places
-        return Reading(group, spec, places, (fault,) * question.still, note)
+        return HeadReading(group, spec, places, (fault,) * question.still, note)
     if spec.parameters() or spec.quarters:
         text = f"not compared: angles of {type(spec).__name__} differ by head, or are learned"
-        return Reading(group, why=text)
+        return HeadReading(group, why=text)
     values = of_pairs(group, spec, question)
     return _otherwise(group, question) if values is None else _angles(group, values, question)
 
 
-def _moving(spec: RotarySpec, question: Question) -> np.ndarray:
+def _moving(spec: RotarySpec, question: TurnQuestion) -> np.ndarray:
     """Which pairs of a spec are seen to turn at the positions that ran."""
     places = question.places[question.counted]
     if not len(places):
@@ -132,7 +132,7 @@ def pairs_of(spec: RotarySpec, width: int) -> tuple[list[tuple[int, int]], list[
     return own, outputs[: len(own)] if channels.output == "half" else own
 
 
-def of_pairs(group: HeadTurns, spec: RotarySpec, question: Question) -> np.ndarray | None:
+def of_pairs(group: HeadTurns, spec: RotarySpec, question: TurnQuestion) -> np.ndarray | None:
     """How each pair of a spec is turned; None where other channels are paired."""
     if spec.dim > question.width:
         return None
@@ -151,7 +151,7 @@ def of_pairs(group: HeadTurns, spec: RotarySpec, question: Question) -> np.ndarr
     return values if spec.channels.direction == "forward" else values.conj()
 
 
-def _fitted(group: HeadTurns, question: Question) -> tuple[Any, str]:
+def _fitted(group: HeadTurns, question: TurnQuestion) -> tuple[Any, str]:
     """The spec of some turns, at the positions that are expected, or why there is none."""
     places = question.places if question.places.ndim == 2 else question.places[..., 0]
     row = int(np.argmax(question.counted.sum(axis=1)))
@@ -170,7 +170,7 @@ def _fitted(group: HeadTurns, question: Question) -> tuple[Any, str]:
         return None, str(error_)
 
 
-def _otherwise(group: HeadTurns, question: Question) -> Reading:
+def _otherwise(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     """Heads whose pairs are others than expected: the same angles on other channels, or a fit."""
     expected: Any = question.spec
     for candidate in turns.pairings(expected, question.width):
@@ -182,16 +182,20 @@ def _otherwise(group: HeadTurns, question: Question) -> Reading:
         spec, note = _fitted(group, question)
     if spec is None:
         text = note or f"{2 * len(group.pairs)} channels turn"
-        return Reading(group, faults=(Fault("pairing", words(expected.channels), text),), why=note)
-    return Reading(group, spec, question.places, tuple(_differing(expected, spec, question.width)))
+        return HeadReading(
+            group, faults=(TensorFault("pairing", words(expected.channels), text),), why=note
+        )
+    return HeadReading(
+        group, spec, question.places, tuple(_differing(expected, spec, question.width))
+    )
 
 
-def _differing(expected: Any, spec: Any, width: int) -> list[Fault]:
+def _differing(expected: Any, spec: Any, width: int) -> list[TensorFault]:
     """The fields that differ: another width or pairing says more than the rest."""
     rows = changed(expected, spec) or [("type", expected, spec, None)]
     first = [row for row in rows if row[0] == "dim" or row[0].startswith("pairing")]
     return [
-        Fault(name, words(a), sentences.share(b, width) if name == "dim" else words(b))
+        TensorFault(name, words(a), sentences.share(b, width) if name == "dim" else words(b))
         for name, a, b, _ in first or rows[:1]
     ]
 
@@ -199,16 +203,16 @@ def _differing(expected: Any, spec: Any, width: int) -> list[Fault]:
 # --- angles ---------------------------------------------------------------------------------------
 
 
-def _angles(group: HeadTurns, values: np.ndarray, question: Question) -> Reading:
+def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> HeadReading:
     """Heads whose pairs are those of a spec: at which positions, and how fast."""
     spec: Any = question.spec
     values = _sized(values, spec, question.counted)
     wrong = _wrong(spec, values, question)
     if not wrong.any():
-        return Reading(group, spec, question.places)
+        return HeadReading(group, spec, question.places)
     if not _wrong(spec, values.conj(), question).any():
-        return Reading(
-            group, spec, question.places, (Fault("pairing.direction", "forward", "backward"),)
+        return HeadReading(
+            group, spec, question.places, (TensorFault("pairing.direction", "forward", "backward"),)
         )
     far = question.counted & (question.places.reshape(*wrong.shape, -1) != 0).any(axis=-1)
     some = wrong[far].mean() < SOME if far.any() else False
@@ -217,24 +221,24 @@ def _angles(group: HeadTurns, values: np.ndarray, question: Question) -> Reading
     shift = placed is not None and len(np.unique((placed - question.places)[wrong])) == 1
     twice = placed is not None and (placed == 2 * question.places)[wrong].all()
     if placed is not None and (some or shift or (twice and not getattr(spec, "scalings", ()))):
-        return Reading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+        return HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):
         if placed is not None:
-            return Reading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+            return HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
         other = None if some else _other(group, values, question)
         if other is not None:
             faults = _differing(spec, other, question.width)
-            return Reading(group, other, question.places, tuple(faults))
+            return HeadReading(group, other, question.places, tuple(faults))
     few = _few_pairs(values, question)
     faults = [
-        Fault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
+        TensorFault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
         for row in rows
-    ] or [Fault("frequencies", words(spec), "others", (), few, tokens)]
-    return Reading(group, why="turned at other angles", faults=tuple(faults))
+    ] or [TensorFault("frequencies", words(spec), "others", (), few, tokens)]
+    return HeadReading(group, why="turned at other angles", faults=tuple(faults))
 
 
-def _other(group: HeadTurns, values: np.ndarray, question: Question) -> Any:
+def _other(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Any:
     """Another spec of the same pairs: of a base of models, or a fit."""
     spec: Any = question.spec
     for base in (*BASES, *OF_PICTURES):
@@ -255,7 +259,7 @@ def _sized(values: np.ndarray, spec: RotarySpec, counted: np.ndarray) -> np.ndar
     return np.asarray(values / size * usual) if np.abs(size / usual - 1).max() > 1e-2 else values
 
 
-def _seen(values: np.ndarray, question: Question, row: int) -> turns.PairTurns:
+def _seen(values: np.ndarray, question: TurnQuestion, row: int) -> turns.PairTurns:
     """The turns of a sequence, without padding."""
     own = question.counted[row]
     line = question.places[row][own]
@@ -263,7 +267,7 @@ def _seen(values: np.ndarray, question: Question, row: int) -> turns.PairTurns:
     return turns.PairTurns(line, values[row][own], length, question.dtype, sized=False)
 
 
-def _wrong(spec: RotarySpec, values: np.ndarray, question: Question) -> np.ndarray:
+def _wrong(spec: RotarySpec, values: np.ndarray, question: TurnQuestion) -> np.ndarray:
     """Which tokens are turned otherwise, (sequences, tokens)."""
     wrong = np.zeros(question.counted.shape, bool)
     for row, own in enumerate(question.counted):
@@ -275,7 +279,7 @@ def _wrong(spec: RotarySpec, values: np.ndarray, question: Question) -> np.ndarr
 
 
 def located(
-    spec: RotarySpec, values: np.ndarray, question: Question, wrong: np.ndarray
+    spec: RotarySpec, values: np.ndarray, question: TurnQuestion, wrong: np.ndarray
 ) -> np.ndarray | None:
     """The whole positions whose angles these are, axis by axis; None where some are of none."""
     last = max(int(np.abs(question.places).max(initial=0)), question.places.shape[1])
@@ -300,14 +304,14 @@ def located(
 
 
 def _moved(
-    placed: np.ndarray, question: Question, wrong: np.ndarray, tokens: tuple[int, ...]
-) -> Fault:
+    placed: np.ndarray, question: TurnQuestion, wrong: np.ndarray, tokens: tuple[int, ...]
+) -> TensorFault:
     """Tokens that have the angles of other positions."""
     old, new = question.places[wrong], placed[wrong]
     shift = np.unique(new - old)
     text = f"{sentences.offset(int(shift[0]))}" if len(shift) == 1 else ""
     if not new.any():
-        return Fault("kind", type(question.spec).__name__, UNTURNED, tokens=tokens)
+        return TensorFault("kind", type(question.spec).__name__, UNTURNED, tokens=tokens)
     if not text and (new == 2 * old).all():
         text = "turned twice, as position 2 p"
     if not text:
@@ -315,10 +319,10 @@ def _moved(
         pairs = list(dict.fromkeys(f"{a} is taken for {b}" for a, b in rows))
         more = f"; and so at {len(pairs) - 4:,} others" if len(pairs) > 4 else ""
         text = "; ".join(pairs[:4]) + more
-    return Fault("positions", "position p", text, tokens=tokens)
+    return TensorFault("positions", "position p", text, tokens=tokens)
 
 
-def _why(values: np.ndarray, question: Question, chosen: np.ndarray) -> list[Any]:
+def _why(values: np.ndarray, question: TurnQuestion, chosen: np.ndarray) -> list[Any]:
     """The one change that explains the numbers of the sequence that has most of them."""
     seen = _seen(values, question, int(np.argmax(chosen.sum(axis=1))))
     order = np.argsort(seen.first, kind="stable")
@@ -330,7 +334,7 @@ def _why(values: np.ndarray, question: Question, chosen: np.ndarray) -> list[Any
     return []
 
 
-def _few_pairs(values: np.ndarray, question: Question) -> tuple[int, ...]:
+def _few_pairs(values: np.ndarray, question: TurnQuestion) -> tuple[int, ...]:
     """The pairs that are off, where these are few."""
     off = np.zeros(values.shape[-1], bool)
     spec: Any = question.spec

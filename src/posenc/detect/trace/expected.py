@@ -109,9 +109,9 @@ def _inside(part: Part, name: str) -> bool:
 def _of_parts(parts: Sequence[Part], number: int) -> Expected:
     """What the parts of a contract say of a layer."""
     own = [part for part in parts if part.layers is None or number in part.layers]
-    made = _of_specs([part.spec for part in own if part.spec is not None])
+    read = _of_specs([part.spec for part in own if part.spec is not None])
     window = next((part.window for part in own if part.window is not None), None)
-    return made._replace(
+    return read._replace(
         scale=next((part.scale for part in own if part.scale is not None), None), window=window,
         windows_stated=window is not None or any(part.whole for part in own),
         tempered=any(part.temperature is not None for part in own),
@@ -133,9 +133,9 @@ def _of_reading(reading: Reading, name: str) -> Expectations:
     for entry in reading:
         part = entry.layer.partition(".")[0] if several else ""
         parts.setdefault(part, []).extend(() if entry.attention else (entry,))
-    made = {part: Reading(tuple(own)) for part, own in parts.items()}
+    read = {part: Reading(tuple(own)) for part, own in parts.items()}
     notes = [f"part of its config: {text}" for text in reading.errors]
-    return Expectations(name, made or {"": Expected(stated=False)}, notes, read=True)
+    return Expectations(name, read or {"": Expected(stated=False)}, notes, read=True)
 
 
 def _of_entries(reading: Reading, number: int) -> Expected:

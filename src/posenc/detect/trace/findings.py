@@ -12,17 +12,17 @@ from posenc.detect.contract.comparison.fields import words
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.biases import by_distance, of_bias
 from posenc.detect.trace.compared import (
-    Fault,
-    Question,
-    Reading,
+    HeadReading,
+    TensorFault,
+    TurnQuestion,
     compare,
     located,
     of_pairs,
 )
 from posenc.detect.trace.expected import Expected
-from posenc.detect.trace.places import Places, of_keys, of_queries, with_axes
-from posenc.detect.trace.result import Finding, TracedLayer, TracedTensor
-from posenc.detect.trace.scores import Scores, window_of
+from posenc.detect.trace.places import ExpectedPlaces, of_keys, of_queries, with_axes
+from posenc.detect.trace.result import LayerFinding, TracedLayer, TracedTensor
+from posenc.detect.trace.scores import SeenScores, window_of
 from posenc.detect.trace.turned import TensorTurns
 
 CLOSE, COARSE = 1e-3, 1.6e-2  # relative: scales that differ by more are others, in halves too
@@ -40,7 +40,7 @@ class Seen:
     tensors: dict[str, TensorTurns | None]  # by name; no value or output that passes
     tokens: tuple[int, int]  # queries, keys
     sequences: int
-    scores: Scores | None = None  # None where nothing was seen of them
+    scores: SeenScores | None = None  # None where nothing was seen of them
     path: str = ""
     call: int = 0
     cross: bool = False  # whether queries and keys are of two sequences
@@ -57,16 +57,16 @@ class Judgement:
     """What is to be said of one attention."""
 
     layer: TracedLayer
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LayerFinding] = field(default_factory=list)
     unseen: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
     # What layers of a list do alike, where nothing states it: by tensor and field.
     habits: dict[tuple[Any, str], str] = field(default_factory=dict)
 
-    def add(self, tensor: Any, fault: Fault) -> None:
+    def add(self, tensor: Any, fault: TensorFault) -> None:
         """A fault of a tensor."""
         self.findings.append(
-            Finding(
+            LayerFinding(
                 self.layer.index, tensor, fault.heads, fault.pairs, fault.tokens,
                 field=fault.field, expected=fault.expected, found=fault.found,
             )
@@ -77,7 +77,9 @@ class Judgement:
         self.unseen.append(f"layer {self.layer.index}, {tensor}: {why}")
 
 
-def judge(seen: Seen, expected: Expected, places: Places, *, read: bool = False) -> Judgement:
+def judge(
+    seen: Seen, expected: Expected, places: ExpectedPlaces, *, read: bool = False
+) -> Judgement:
     """Hold an attention against what is expected of it; `read` of a config, which omits a scale."""
     questions, readings = _readings(seen, expected, places)
     if seen.past and not places.stated and _moved(readings["query"], questions["query"], seen.past):
@@ -109,12 +111,14 @@ def judge(seen: Seen, expected: Expected, places: Places, *, read: bool = False)
 
 
 def _readings(
-    seen: Seen, expected: Expected, places: Places
-) -> tuple[dict[str, Question], dict[str, Any]]:
+    seen: Seen, expected: Expected, places: ExpectedPlaces
+) -> tuple[dict[str, TurnQuestion], dict[str, Any]]:
     """What each tensor is held against, what most heads of it do, and its faults."""
     rotary = None if seen.cross else expected.rotary
     rows, counted = _rows(seen, places, 1 if rotary is None else len(rotary.axes))
-    query = Question(rotary, rows, counted, expected.others, still=expected.stated or seen.cross)
+    query = TurnQuestion(
+        rotary, rows, counted, expected.others, still=expected.stated or seen.cross
+    )
     questions, readings = {"query": query}, dict[str, Any]()
     for name in TENSORS:
         if name == "key":
@@ -133,7 +137,7 @@ def _readings(
             continue
         if turned.read.shape != questions[name].counted.shape:
             why = "not compared: its tokens are not those of the inputs"
-            readings[name] = Reading(turned.groups[0], why=why)
+            readings[name] = HeadReading(turned.groups[0], why=why)
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
     return questions, readings
@@ -148,14 +152,14 @@ def _turning(spec: Any, name: str) -> Any:
     return spec.replace(pairing=spec.channels.replace(direction="backward"))
 
 
-def _moved(reading: Reading | None, question: Question, by: int) -> bool:
+def _moved(reading: HeadReading | None, question: TurnQuestion, by: int) -> bool:
     """Whether queries stand so many positions before where they are expected."""
     if reading is None or reading.places is None or not question.counted.any():
         return False
     return bool((question.places - reading.places == by)[question.counted].all())
 
 
-def _rows(seen: Seen, places: Places, axes: int) -> tuple[np.ndarray, np.ndarray]:
+def _rows(seen: Seen, places: ExpectedPlaces, axes: int) -> tuple[np.ndarray, np.ndarray]:
     """The positions of queries, and which are no padding."""
     own = of_queries(places, seen.sequences, seen.tokens[0], seen.past, axes)
     counted = np.ones(own.shape[:2], bool)
@@ -165,7 +169,7 @@ def _rows(seen: Seen, places: Places, axes: int) -> tuple[np.ndarray, np.ndarray
     return own, counted
 
 
-def _of_keys(seen: Seen, question: Question, places: Places) -> Question:
+def _of_keys(seen: Seen, question: TurnQuestion, places: ExpectedPlaces) -> TurnQuestion:
     """The same of keys."""
     turned = seen.tensors.get("key")
     shape = seen.sequences, seen.tokens[1]
@@ -187,13 +191,15 @@ def grid(seen: Seen, expected: Expected) -> np.ndarray | None:
     turned, spec = seen.tensors.get("query"), expected.rotary
     if turned is None or spec is None or seen.cross:
         return None
-    rows, counted = _rows(seen, Places(), len(spec.axes))
-    question = Question(spec, rows, counted & turned.read, dtype=turned.dtype, width=turned.width)
+    rows, counted = _rows(seen, ExpectedPlaces(), len(spec.axes))
+    question = TurnQuestion(
+        spec, rows, counted & turned.read, dtype=turned.dtype, width=turned.width
+    )
     values = of_pairs(turned.groups[0], spec, question) if turned.groups[0].pairs else None
     return None if values is None else located(spec, values, question, question.counted)
 
 
-def _traced(turned: TensorTurns | None, reading: Reading | None) -> TracedTensor:
+def _traced(turned: TensorTurns | None, reading: HeadReading | None) -> TracedTensor:
     """What a tensor went through, for people."""
     if turned is None or reading is None:
         return TracedTensor()
@@ -209,20 +215,20 @@ def _traced(turned: TensorTurns | None, reading: Reading | None) -> TracedTensor
     )  # fmt: skip
 
 
-def _of_numbers(turned: TensorTurns, name: str) -> Iterator[Fault]:
+def _of_numbers(turned: TensorTurns, name: str) -> Iterator[TensorFault]:
     """Faults of tokens, of numbers that were rounded, and of heads."""
     if turned.pooled:
-        yield Fault("tokens", "each token by itself", f"each {name} mixes several tokens")
+        yield TensorFault("tokens", "each token by itself", f"each {name} mixes several tokens")
     elif turned.behind.endswith(ROUNDINGS):
-        yield Fault("dtype", turned.dtype, "rounded after the turn")
+        yield TensorFault("dtype", turned.dtype, "rounded after the turn")
     elif ROOM * ROUNDING.get(turned.dtype, 0.0) < turned.residual < MOST_ROUNDED:
         off = f"numbers that are off by {turned.residual:.2g} of the largest"
-        yield Fault("dtype", turned.dtype, f"rounded after the turn: {off}")
+        yield TensorFault("dtype", turned.dtype, f"rounded after the turn: {off}")
     moved = np.flatnonzero(turned.starts != np.sort(turned.starts))
     if len(moved):
         ranks = np.unique(turned.starts, return_inverse=True)[1][moved]
         text = f"in the order {words(tuple(ranks.tolist()))}"
-        yield Fault("heads", "in the order of the projection", text, tuple(moved.tolist()))
+        yield TensorFault("heads", "in the order of the projection", text, tuple(moved.tolist()))
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -243,7 +249,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
             judged.add("scores", fault)
         reach = expected.window if (expected.window or seen.tokens[1]) < seen.tokens[1] else None
         if expected.windows_stated and window != reach:
-            judged.add("mask", Fault("window", words(reach), words(window)))
+            judged.add("mask", TensorFault("window", words(reach), words(window)))
     judged.habits["mask", "mask"] = mask.partition(",")[0]
     judged.habits["scores", "cap"] = words(scores.cap)
     bias = ["numbers that depend on the position"] * (scores.bias is not None)
@@ -271,10 +277,10 @@ def _judge_scale(judged: Judgement, seen: Seen, expected: Expected, *, read: boo
     if expected.scale is None and read:
         judged.habits["scores", "scale"] = f"{total:.{2 if coarse else 6}g}"
     elif abs(total / usual - 1) > (COARSE if coarse else CLOSE):
-        judged.add("scores", Fault("scale", f"{usual:.6g}", f"{total:.6g}"))
+        judged.add("scores", TensorFault("scale", f"{usual:.6g}", f"{total:.6g}"))
 
 
-def _unread(seen: Seen, scores: Scores) -> int:
+def _unread(seen: Seen, scores: SeenScores) -> int:
     """How many keys some query sees that come from no product of this run."""
     key = seen.tensors.get("key")
     visible = scores.visible.any(axis=(1, 2))
@@ -283,7 +289,7 @@ def _unread(seen: Seen, scores: Scores) -> int:
     return int((visible & ~key.read).any(axis=0).sum())
 
 
-def _biased(seen: Seen, scores: Scores, expected: Expected) -> list[Fault]:
+def _biased(seen: Seen, scores: SeenScores, expected: Expected) -> list[TensorFault]:
     """Faults of what is added to the scores."""
     if expected.bias is not None and len(expected.bias.axes) == 1:
         queries = np.arange(seen.past, seen.past + seen.tokens[0])
@@ -291,4 +297,4 @@ def _biased(seen: Seen, scores: Scores, expected: Expected) -> list[Fault]:
     quiet = expected.bias is not None or expected.relative or not expected.stated
     if quiet or not by_distance(scores):
         return []
-    return [Fault("bias", "none", "numbers that depend on the distance of query and key")]
+    return [TensorFault("bias", "none", "numbers that depend on the distance of query and key")]

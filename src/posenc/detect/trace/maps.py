@@ -48,9 +48,9 @@ class LinearMap:
 
     def matrices(self, head: int) -> np.ndarray:
         """Those of a head, (tokens, inputs, channels)."""
-        made = np.zeros((self.rows.shape[1], self.inputs.shape[-1], self.rows.shape[-1]))
-        made[:, self.entries[:, 0], self.entries[:, 1]] = self.values[:, head].T
-        return made
+        mapping = np.zeros((self.rows.shape[1], self.inputs.shape[-1], self.rows.shape[-1]))
+        mapping[:, self.entries[:, 0], self.entries[:, 1]] = self.values[:, head].T
+        return mapping
 
 
 class Seeds:
@@ -112,15 +112,15 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
     taken = inputs[inputs >= 0]
     dropped = bool((token >= 0).sum() > len(np.unique(taken)))
     pooled = bool(several[taken].any())
-    made = LinearMap(
+    mapping = LinearMap(
         rows, inputs, np.empty((0, 2), int), np.empty(0), list(cuts), mixes, pooled, dropped
     )
     if not mixes:
-        made.entries = np.repeat(np.arange(width)[:, None], 2, axis=1)
-        made.values = np.moveaxis(diagonal, -1, 0)
-        return made
-    _fill(made, ask, classes)
-    return _ordered(made, starts)
+        mapping.entries = np.repeat(np.arange(width)[:, None], 2, axis=1)
+        mapping.values = np.moveaxis(diagonal, -1, 0)
+        return mapping
+    _fill(mapping, ask, classes)
+    return _ordered(mapping, starts)
 
 
 def _heads(ask: Seeds, rows: np.ndarray) -> np.ndarray:
@@ -211,45 +211,45 @@ def _mixing(
     return False, diagonal
 
 
-def _fill(made: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
+def _fill(mapping: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
     """All entries, one channel of a class of heads at once."""
-    heads, count, width = made.rows.shape
+    heads, count, width = mapping.rows.shape
     entries: dict[tuple[int, int], np.ndarray] = {}
     done: dict[int, int] = {}
     room = PROBED_HALVES if ask.coarse else PROBED
     for members in classes:
-        where = made.inputs[members]
-        twins = [done.get(int(made.inputs[head].max()), -1) for head in members]
-        if _are_twins(made, ask, entries, members, twins, room):
+        reads = mapping.inputs[members]
+        twins = [done.get(int(mapping.inputs[head].max()), -1) for head in members]
+        if _are_twins(mapping, ask, entries, members, twins, room):
             for values in entries.values():
                 values[members] = values[twins]
             continue
         for channel in range(width):
-            gradient = ask(made.rows[members][..., channel])
-            taken = np.where(where >= 0, gradient[where], 0.0)
+            gradient = ask(mapping.rows[members][..., channel])
+            taken = np.where(reads >= 0, gradient[reads], 0.0)
             for number in np.flatnonzero((taken != 0).any(axis=(0, 1))).tolist():
                 values = entries.setdefault((number, channel), np.zeros((heads, count)))
                 values[members] = taken[..., number]
             if len(entries) > MOST_ENTRIES * width:
-                made.dense = True
+                mapping.dense = True
                 return
-        done |= {int(made.inputs[head].max()): head for head in members}
-    made.entries = np.array(list(entries), int).reshape(-1, 2)
-    made.values = np.array(list(entries.values())).reshape(-1, heads, count)
+        done |= {int(mapping.inputs[head].max()): head for head in members}
+    mapping.entries = np.array(list(entries), int).reshape(-1, 2)
+    mapping.values = np.array(list(entries.values())).reshape(-1, heads, count)
 
 
 def _are_twins(
-    made: LinearMap, ask: Seeds, entries: dict[tuple[int, int], np.ndarray],
+    mapping: LinearMap, ask: Seeds, entries: dict[tuple[int, int], np.ndarray],
     members: list[int], twins: list[int], room: float,
 ) -> bool:  # fmt: skip
     """Whether heads read the numbers of heads that are known, and are turned alike."""
-    if -1 in twins or (made.inputs[members] != made.inputs[twins]).any():
+    if -1 in twins or (mapping.inputs[members] != mapping.inputs[twins]).any():
         return False
     rng = np.random.default_rng(2)
     for _ in range(PROBES):
-        signs = rng.choice([-1.0, 1.0], made.rows.shape[-1])
-        gradient = ask(made.rows[members], np.broadcast_to(signs, made.rows[members].shape))
-        seen = np.where(made.inputs[members] >= 0, gradient[made.inputs[members]], 0.0)
+        signs = rng.choice([-1.0, 1.0], mapping.rows.shape[-1])
+        gradient = ask(mapping.rows[members], np.broadcast_to(signs, mapping.rows[members].shape))
+        seen = np.where(mapping.inputs[members] >= 0, gradient[mapping.inputs[members]], 0.0)
         for (number, channel), values in entries.items():
             seen[..., number] -= values[twins] * signs[channel]
         if np.abs(seen).max() > room * max(np.abs(gradient).max(), 1e-30):
@@ -257,18 +257,18 @@ def _are_twins(
     return True
 
 
-def _ordered(made: LinearMap, starts: np.ndarray) -> LinearMap:
+def _ordered(mapping: LinearMap, starts: np.ndarray) -> LinearMap:
     """Inputs of several leaves in the order of the channels that they reach."""
-    flat = made.inputs.reshape(-1, made.inputs.shape[-1])
+    flat = mapping.inputs.reshape(-1, mapping.inputs.shape[-1])
     leaf = np.searchsorted(starts, flat[int(np.argmax((flat >= 0).sum(axis=1)))], side="right")
-    if len({*leaf.tolist()}) < 2 or not len(made.entries):
-        return made
+    if len({*leaf.tolist()}) < 2 or not len(mapping.entries):
+        return mapping
     middle = {
-        number: float(made.entries[leaf[made.entries[:, 0]] == number, 1].mean())
-        for number in {*leaf[made.entries[:, 0]].tolist()}
+        number: float(mapping.entries[leaf[mapping.entries[:, 0]] == number, 1].mean())
+        for number in {*leaf[mapping.entries[:, 0]].tolist()}
     }
     blocks = sorted({*leaf.tolist()}, key=lambda number: middle.get(number, 0.0))
     order = np.concatenate([np.flatnonzero(leaf == number) for number in blocks])
-    made.inputs = made.inputs[..., order]
-    made.entries[:, 0] = np.argsort(order)[made.entries[:, 0]]
-    return made
+    mapping.inputs = mapping.inputs[..., order]
+    mapping.entries[:, 0] = np.argsort(order)[mapping.entries[:, 0]]
+    return mapping

@@ -10,7 +10,7 @@ import numpy as np
 from posenc._core.errors import ArgumentError, mismatch
 
 
-class Places(NamedTuple):
+class ExpectedPlaces(NamedTuple):
     """Positions, and which tokens are padding."""
 
     positions: np.ndarray | None = None  # (sequences, tokens) or (sequences, tokens, axes)
@@ -18,18 +18,18 @@ class Places(NamedTuple):
     stated: bool = False  # whether somebody said so
 
 
-def places_of(inputs: Any, positions: Any, sequences: int) -> Places:
+def places_of(inputs: Any, positions: Any, sequences: int) -> ExpectedPlaces:
     """What the inputs of a run say of positions."""
-    told = inputs if isinstance(inputs, Mapping) else {}
-    ids = told.get("position_ids") if positions is None else positions
-    mask = told.get("attention_mask")
+    keywords = inputs if isinstance(inputs, Mapping) else {}
+    ids = keywords.get("position_ids") if positions is None else positions
+    mask = keywords.get("attention_mask")
     padding = None
     if mask is not None and not isinstance(mask, Mapping):
         numbers = _numbers(mask)
         if numbers.ndim == 2 and (numbers == 0).any():
             padding = numbers == 0
     if ids is None:
-        return Places(None, padding)
+        return ExpectedPlaces(None, padding)
     numbers = _numbers(ids)
     if positions is None and numbers.ndim == 3:  # (axes, sequences, tokens), as models take them
         numbers = np.moveaxis(numbers, 0, -1)
@@ -41,10 +41,12 @@ def places_of(inputs: Any, positions: Any, sequences: int) -> Places:
     if numbers.dtype.kind in "iu" or (numbers == np.rint(numbers)).all():
         numbers = numbers.astype(np.int64)
     shape = (max(sequences, len(numbers)), *numbers.shape[1:])
-    return Places(np.broadcast_to(numbers, shape), padding, stated=True)
+    return ExpectedPlaces(np.broadcast_to(numbers, shape), padding, stated=True)
 
 
-def of_queries(places: Places, sequences: int, tokens: int, past: int, axes: int) -> np.ndarray:
+def of_queries(
+    places: ExpectedPlaces, sequences: int, tokens: int, past: int, axes: int
+) -> np.ndarray:
     """The positions of queries, (sequences, tokens) or with axes."""
     own = places.positions
     if own is not None and own.shape[1] == 1 < tokens:  # the heads of a group stand as tokens

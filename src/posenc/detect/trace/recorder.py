@@ -61,7 +61,7 @@ class Cut:
 
 
 @dataclass(eq=False)
-class Attention:
+class RecordedAttention:
     """One attention: queries and keys (…, tokens, channels) as they met, values, and the output."""
 
     query: Tensor
@@ -89,7 +89,7 @@ class Recorder(TorchFunctionMode):
         super().__init__()
         self.cuts: dict[int, Cut] = {}
         self.order: list[Cut] = []
-        self.attentions: list[Attention] = []
+        self.attentions: list[RecordedAttention] = []
         self.place: Any = lambda: ("", None, 0)
         self.call = 0
         self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
@@ -204,19 +204,19 @@ class Recorder(TorchFunctionMode):
 
     def _attention(self, args: Any, kwargs: Any, result: Tensor) -> Tensor:
         names = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal")
-        told = {**dict(zip(names, args, strict=False)), **kwargs}
-        query, key, value = (told[n] for n in names[:3])
+        arguments = {**dict(zip(names, args, strict=False)), **kwargs}
+        query, key, value = (arguments[n] for n in names[:3])
         if not (query.requires_grad and key.requires_grad):
             return result
         cut = self._cut("attention", "scaled_dot_product_attention", result)
         path, number, stack = self.place()
-        mask = told.get("attn_mask")
+        mask = arguments.get("attn_mask")
         self.attentions.append(
-            Attention(
+            RecordedAttention(
                 query.clone(), key.clone(), value.clone(), cut, path, number, self.call,
-                scale=told.get("scale") or query.shape[-1] ** -0.5,
+                scale=arguments.get("scale") or query.shape[-1] ** -0.5,
                 mask=None if mask is None else mask.detach().clone(),
-                causal=bool(told.get("is_causal")), stack=stack,
+                causal=bool(arguments.get("is_causal")), stack=stack,
             )
         )  # fmt: skip
         return cut.leaf.clone()
@@ -239,7 +239,7 @@ class Recorder(TorchFunctionMode):
                     continue  # scores that are summed over something else than keys
                 path, number, stack = self.place()
                 self.attentions.append(
-                    Attention(
+                    RecordedAttention(
                         query.clone(), key.clone(), value.clone(), output, path, number, self.call,
                         scores=scores, product=product, softmax=softmax, stack=stack,
                         order=met.order,
@@ -249,17 +249,17 @@ class Recorder(TorchFunctionMode):
 
     def _behind(self, tensor: Tensor) -> list[Cut]:
         """The cuts behind scores, across functions of one number such as tanh."""
-        found: list[Cut] = []
+        behind: list[Cut] = []
         line = [tensor]
         for _ in range(DEEPEST):
-            cuts = [cut for one in line for cut in self.reached(one) if cut not in found]
-            found += dict.fromkeys(cuts)
+            cuts = [cut for one in line for cut in self.reached(one) if cut not in behind]
+            behind += dict.fromkeys(cuts)
             line = [c.sources[0] for c in cuts if c.kind == "function" and _by_number(c)]
-        return found
+        return behind
 
     def reached(self, tensor: Tensor) -> list[Cut]:
         """The cuts that a tensor is linear in, the latest first."""
-        found: dict[int, Cut] = {}
+        behind: dict[int, Cut] = {}
         nodes, seen = [tensor.grad_fn], set()
         if tensor.grad_fn is None and id(tensor) in self.cuts:
             return [self.cuts[id(tensor)]]
@@ -270,9 +270,9 @@ class Recorder(TorchFunctionMode):
             seen.add(node)
             variable = getattr(node, "variable", None)
             if variable is not None and id(variable) in self.cuts:
-                found[id(variable)] = self.cuts[id(variable)]
+                behind[id(variable)] = self.cuts[id(variable)]
             nodes += [before for before, _ in node.next_functions]
-        return sorted(found.values(), key=lambda cut: -cut.number)
+        return sorted(behind.values(), key=lambda cut: -cut.number)
 
 
 def _by_number(cut: Cut) -> bool:

@@ -23,7 +23,7 @@ EXIT_CODES = {"agrees": 0, "differs": 1, "not compared": 3}
 
 @final
 @dataclass(frozen=True)
-class Finding(Displayed):
+class LayerFinding(Displayed):
     """One thing that a layer does otherwise than expected.
 
     Parameters
@@ -46,8 +46,8 @@ class Finding(Displayed):
 
     Examples
     --------
-    >>> from posenc.torch import Finding
-    >>> print(Finding(2, "key", field="base", expected="10000", found="500000"))
+    >>> from posenc.torch import LayerFinding
+    >>> print(LayerFinding(2, "key", field="base", expected="10000", found="500000"))
     layer 2, key: base: 10000 against 500000
     """
 
@@ -94,6 +94,16 @@ class TracedTensor(Displayed):
         That of the numbers.
     why : str
         What it is, where no spec says; and what was not seen, and why.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=2, vocab_size=32)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> trace = posenc.torch.trace(model, torch.arange(12)[None])
+    >>> trace.layers[0].query.pairs, trace.layers[0].value.pairs
+    (8, 0)
     """
 
     spec: Spec | None = None
@@ -146,6 +156,16 @@ class TracedLayer(Displayed):
         `causal`, `all`, or what else is seen.
     heads : int
         The number of heads.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=2, vocab_size=32)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> trace = posenc.torch.trace(model, torch.arange(12)[None])
+    >>> trace.layers[1].mask, trace.layers[1].scale
+    ('causal', 0.25)
     """
 
     index: int
@@ -199,17 +219,27 @@ class Trace(Displayed):
     ------
     DataError
         By `bool(…)`, which tells whether there are findings, where nothing was compared.
+
+    Examples
+    --------
+    >>> import posenc, torch
+    >>> from transformers import LlamaConfig, LlamaForCausalLM
+    >>> sizes = dict(hidden_size=32, num_attention_heads=2, num_hidden_layers=2, vocab_size=32)
+    >>> model = LlamaForCausalLM(LlamaConfig(**sizes, intermediate_size=8))
+    >>> trace = posenc.torch.trace(model, torch.arange(12)[None])
+    >>> trace.verdict, trace.first, len(trace.layers)
+    ('agrees', None, 2)
     """
 
     layers: tuple[TracedLayer, ...]
-    findings: tuple[Finding, ...] = ()
+    findings: tuple[LayerFinding, ...] = ()
     _: KW_ONLY
     expected: str = ""
     unseen: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
     @property
-    def first(self) -> Finding | None:
+    def first(self) -> LayerFinding | None:
         """The first finding, or None."""
         return self.findings[0] if self.findings else None
 
@@ -299,8 +329,8 @@ class Trace(Displayed):
 
     def __str__(self) -> str:
         count = f"{len(self.layers)} attentions ran"
-        held = f", held against {self.expected}" if self.expected else ""
-        lines = [f"{self.verdict}: {count}{held}"]
+        against = f", held against {self.expected}" if self.expected else ""
+        lines = [f"{self.verdict}: {count}{against}"]
         lines += map(str, self.findings)
         lines += [f"not seen: {line}" for line in self.unseen]
         lines += [f"remark: {line}" for line in self.remarks]

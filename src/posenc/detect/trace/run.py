@@ -22,8 +22,8 @@ from posenc.detect.trace.common import compare_layers
 from posenc.detect.trace.expected import Expectations, Expected, expectations
 from posenc.detect.trace.findings import Judgement, Seen, grid, judge
 from posenc.detect.trace.maps import linear_map
-from posenc.detect.trace.places import Places, places_of
-from posenc.detect.trace.recorder import Attention, Recorder
+from posenc.detect.trace.places import ExpectedPlaces, places_of
+from posenc.detect.trace.recorder import RecordedAttention, Recorder
 from posenc.detect.trace.result import Trace
 from posenc.detect.trace.scores import scores_of
 from posenc.detect.trace.state import kept, without_graphs
@@ -166,11 +166,11 @@ def tracing(
     ('agrees', 2)
     """
     against = expectations(expected, model)
-    made = Tracing(expected, positions, layers)
+    tracer = Tracing(expected, positions, layers)
     with _recording(model) as recorder:
-        yield made
+        yield tracer
     wanted = None if layers is None else {*layers}
-    made.result = _read(recorder, against, positions, wanted)
+    tracer.result = _read(recorder, against, positions, wanted)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -294,7 +294,7 @@ def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any
 
 def _judged(
     layers: Sequence[Seen], numbers: Sequence[Any], expected: Callable[[int], Expected],
-    places: Places, *, read: bool,
+    places: ExpectedPlaces, *, read: bool,
 ) -> list[Judgement]:  # fmt: skip
     """The layers of a list, held against a part of a model."""
     pairs = [(own, expected(number)) for own, number in zip(layers, numbers, strict=True)]
@@ -316,7 +316,7 @@ def _disagreement(layers: Sequence[Judgement]) -> int:
     return len(findings) + 4 * sum(f.field in ("dim", "pairing", "kind") for f in findings)
 
 
-def _sequences(inputs: dict[str, Any], attentions: list[Attention]) -> int:
+def _sequences(inputs: dict[str, Any], attentions: list[RecordedAttention]) -> int:
     """How many sequences run at once."""
     values = [*inputs.get("", ()), *inputs.values()]
     sizes = [v.shape[0] for v in values if isinstance(v, Tensor) and v.ndim > 1]
@@ -324,7 +324,7 @@ def _sequences(inputs: dict[str, Any], attentions: list[Attention]) -> int:
     return sizes[0] if sizes and first.ndim < 4 else int(first.shape[0]) if first.ndim > 3 else 1
 
 
-def _seen(recorder: Recorder, attention: Attention, index: int, sequences: int) -> Seen:
+def _seen(recorder: Recorder, attention: RecordedAttention, index: int, sequences: int) -> Seen:
     query, key, value = attention.query, attention.key, attention.value
     own = int(query.shape[0]) if query.ndim > 3 else sequences
     q, k = int(query.shape[-2]), int(key.shape[-2])
@@ -352,20 +352,22 @@ def _crosses(recorder: Recorder, query: Tensor, key: Tensor) -> bool:
 
 
 def _ancestors(recorder: Recorder, tensor: Tensor) -> set[int]:
-    found: set[int] = set()
+    ancestors: set[int] = set()
     line = [tensor]
     for _ in range(ANCESTORS):
-        cuts = {id(c): c for t in line for c in recorder.reached(t) if id(c) not in found}
-        found |= {*cuts}
+        cuts = {id(c): c for t in line for c in recorder.reached(t) if id(c) not in ancestors}
+        ancestors |= {*cuts}
         line = [source for c in cuts.values() for source in c.sources if source.requires_grad]
-        if not line or len(found) > 64:
+        if not line or len(ancestors) > 64:
             break
-    return found
+    return ancestors
 
 
 def _find_outputs(recorder: Recorder) -> None:
     """What the next projection takes of the output of each attention."""
-    waiting: dict[int, Attention] = {id(a.output): a for a in recorder.attentions if a.output}
+    waiting: dict[int, RecordedAttention] = {
+        id(a.output): a for a in recorder.attentions if a.output
+    }
     for cut in recorder.order:
         if cut.kind != "projection" or not cut.sources or not waiting:
             continue
@@ -375,7 +377,7 @@ def _find_outputs(recorder: Recorder) -> None:
                 attention.after = cut.sources[0]
 
 
-def _output(attention: Attention, sequences: int) -> Any:
+def _output(attention: RecordedAttention, sequences: int) -> Any:
     """The turn between an output and the projection that takes it, if its channels mix."""
     after, output = attention.after, attention.output
     if after is None or output is None or after.numel() != output.leaf.numel():
@@ -386,5 +388,5 @@ def _output(attention: Attention, sequences: int) -> Any:
     if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
         return None
     rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    made = linear_map(after, [output], rows)
-    return None if made is None or not made.mixes else of_map(made, tokens, after)
+    mapping = linear_map(after, [output], rows)
+    return None if mapping is None or not mapping.mixes else of_map(mapping, tokens, after)

@@ -10,14 +10,14 @@ import torch
 from torch import Tensor
 
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.trace.recorder import DEEPEST, Attention, Cut, Recorder
+from posenc.detect.trace.recorder import DEEPEST, Cut, RecordedAttention, Recorder
 
 MASKED = -5000.0  # what is added to a score that is not to be seen is less
 ROOM = 64.0  # roundings of the largest score: less is no bias
 
 
 @dataclass(eq=False)
-class Scores:
+class SeenScores:
     """What was seen of scores, (sequences, heads, queries, keys)."""
 
     scale: float
@@ -35,9 +35,9 @@ class _Step(NamedTuple):
     cut: Cut
 
 
-def scores_of(recorder: Recorder, attention: Attention, sequences: int) -> Scores:
+def scores_of(recorder: Recorder, attention: RecordedAttention, sequences: int) -> SeenScores:
     """The scale, what is added and what is seen of one attention."""
-    form = _Form(attention, sequences)
+    form = _ScoreLayout(attention, sequences)
     if attention.product is None or attention.scores is None:
         return _of_arguments(attention, form)
     steps = _steps(recorder, attention.scores, attention.product)
@@ -62,13 +62,13 @@ def scores_of(recorder: Recorder, attention: Attention, sequences: int) -> Score
                  recorder.reached(steps[-1].tensor))  # fmt: skip
     kept = bias if np.abs(bias).max(initial=0.0) > room else None
     cap = None if len(steps) == 1 else float(np.abs(slopes[0]).max())
-    return Scores(scale, visible, kept, room, others, cap)
+    return SeenScores(scale, visible, kept, room, others, cap)
 
 
-class _Form:
+class _ScoreLayout:
     """Arrays of scores as (sequences, heads, queries, keys), without sinks behind the keys."""
 
-    def __init__(self, attention: Attention, sequences: int) -> None:
+    def __init__(self, attention: RecordedAttention, sequences: int) -> None:
         tokens = int(attention.query.shape[-2]), int(attention.key.shape[-2])
         self.sequences, (self.queries, self.keys) = sequences, tokens
         self.order = attention.order
@@ -87,7 +87,7 @@ class _Form:
         return values.reshape(rows, -1, *ends)
 
 
-def _of_arguments(attention: Attention, form: _Form) -> Scores:
+def _of_arguments(attention: RecordedAttention, form: _ScoreLayout) -> SeenScores:
     """What the arguments of a fused attention say."""
     visible = np.ones((1, 1, form.queries, form.keys), bool)
     bias = None
@@ -103,7 +103,7 @@ def _of_arguments(attention: Attention, form: _Form) -> Scores:
             bias = bias if bias.any() else None
     dtype = str(attention.query.dtype).removeprefix("torch.")
     room = 0.0 if bias is None else 8 * ROUNDING.get(dtype, 2.0**-24) * float(np.abs(bias).max())
-    return Scores(attention.scale or 0.0, visible, bias, room)
+    return SeenScores(attention.scale or 0.0, visible, bias, room)
 
 
 def _steps(recorder: Recorder, scores: Tensor, product: Cut) -> list[_Step]:

@@ -29,10 +29,9 @@ def kept(model: Any) -> Iterator[None]:
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
         for module in modules:
-            for holder in (module._buffers, vars(module)):
-                for key, value in list(holder.items()):
-                    if not key.startswith("_") or holder is module._buffers:
-                        holder[key] = _copied(value, copies)
+            own = {key: v for key, v in vars(module).items() if not key.startswith("_")}
+            vars(module).update({key: _copied(v, copies) for key, v in own.items()})
+            module._buffers.update({k: _copied(v, copies) for k, v in module._buffers.items()})
         for parameter in asked:
             parameter.requires_grad_(False)
         yield
@@ -57,16 +56,16 @@ def _copied(value: Any, copies: dict[int, Any], depth: int = 0) -> Any:
     """Tensors that are written to, such as a cache, as copies; what shares them, shares a copy."""
     if id(value) in copies:
         return copies[id(value)][1]
-    made = value
+    copy = value
     if isinstance(value, Tensor) and not isinstance(value, nn.Parameter):
-        made = value.detach().clone() if value.is_leaf and not value.is_meta else value
+        copy = value.detach().clone() if value.is_leaf and not value.is_meta else value
     elif type(value) in (list, tuple, dict) and depth < DEEPEST:
         items = [*value.values()] if isinstance(value, dict) else [*value]
         new = [_copied(item, copies, depth + 1) for item in items]
         if any(a is not b for a, b in zip(items, new, strict=True)):
-            made = dict(zip(value, new, strict=True)) if type(value) is dict else type(value)(new)
-    copies[id(value)] = (value, made)
-    return made
+            copy = dict(zip(value, new, strict=True)) if type(value) is dict else type(value)(new)
+    copies[id(value)] = (value, copy)
+    return copy
 
 
 def without_graphs(value: Any, depth: int = 0, seen: set[int] | None = None) -> None:

@@ -66,52 +66,52 @@ def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | 
     first = linear_map(tensor, recorder.reached(tensor), rows)
     if first is None:
         return None
-    made, behind = first, ""
+    mapping, behind = first, ""
     for _ in range(STEPS):
-        step = None if made.mixes else _behind(recorder, made)
+        step = None if mapping.mixes else _behind(recorder, mapping)
         if step is None:
             break
-        made, behind = step
-    if not made.mixes:
-        made, behind = first, ""
-    return of_map(made, int(tensor.shape[-2]), tensor, behind, _residual(tensor, first))
+        mapping, behind = step
+    if not mapping.mixes:
+        mapping, behind = first, ""
+    return of_map(mapping, int(tensor.shape[-2]), tensor, behind, _residual(tensor, first))
 
 
 def of_map(
-    made: LinearMap, tokens: int, tensor: Tensor, behind: str = "", residual: float = 0.0
+    mapping: LinearMap, tokens: int, tensor: Tensor, behind: str = "", residual: float = 0.0
 ) -> TensorTurns:
     """The turns of a linear map."""
     return TensorTurns(
-        made.rows.shape[-1],
-        _groups(made, tokens),
-        np.asarray(made.read.any(axis=0).reshape(-1, tokens)),
-        _dtype(tensor, *(cut.leaf for cut in made.leaves)),
-        _starts(made),
-        made.pooled,
+        mapping.rows.shape[-1],
+        _groups(mapping, tokens),
+        np.asarray(mapping.read.any(axis=0).reshape(-1, tokens)),
+        _dtype(tensor, *(cut.leaf for cut in mapping.leaves)),
+        _starts(mapping),
+        mapping.pooled,
         behind,
         bool(behind)
-        or any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in made.leaves),
-        any(cut.kind in ("norm", "scale") for cut in made.leaves),
+        or any(cut.kind == "function" and cut.leaf.shape[-1] == 1 for cut in mapping.leaves),
+        any(cut.kind in ("norm", "scale") for cut in mapping.leaves),
         residual,
     )
 
 
-def _behind(recorder: Recorder, made: LinearMap) -> tuple[LinearMap, str] | None:
+def _behind(recorder: Recorder, mapping: LinearMap) -> tuple[LinearMap, str] | None:
     """What is behind a norm or a function that took each token by itself."""
-    cut = made.leaves[0]
-    kinds = {cut.kind for cut in made.leaves}
-    if not kinds <= {*BEHIND} or not cut.sources or (made.inputs < 0).any():
+    cut = mapping.leaves[0]
+    kinds = {cut.kind for cut in mapping.leaves}
+    if not kinds <= {*BEHIND} or not cut.sources or (mapping.inputs < 0).any():
         return None
     source = cut.sources[0]
-    if made.inputs.max() >= cut.leaf.numel() or source.shape != cut.leaf.shape:
+    if mapping.inputs.max() >= cut.leaf.numel() or source.shape != cut.leaf.shape:
         return None
-    beyond = linear_map(source, recorder.reached(source), made.inputs)
+    beyond = linear_map(source, recorder.reached(source), mapping.inputs)
     return None if beyond is None else (beyond, f"behind {cut.name}")
 
 
-def _starts(made: LinearMap) -> np.ndarray:
+def _starts(mapping: LinearMap) -> np.ndarray:
     """The first number that each head reads; all 0 where tokens are not in one order of heads."""
-    first = np.where(made.inputs >= 0, made.inputs, np.iinfo(int).max).min(axis=2)
+    first = np.where(mapping.inputs >= 0, mapping.inputs, np.iinfo(int).max).min(axis=2)
     order = np.argsort(first, axis=0, kind="stable")
     return first[:, 0] if (order == order[:, :1]).all() else np.zeros(len(first), int)
 
@@ -122,38 +122,39 @@ def _dtype(*tensors: Tensor) -> str:
     return max(names, key=lambda name: ROUNDING.get(name, 0.0))
 
 
-def _residual(tensor: Tensor, made: LinearMap) -> float:
+def _residual(tensor: Tensor, mapping: LinearMap) -> float:
     """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
-    if made.dropped or made.dense:
+    if mapping.dropped or mapping.dense:
         return 0.0
-    values = np.concatenate([c.leaf.detach().double().cpu().numpy().ravel() for c in made.leaves])
-    outputs = tensor.detach().double().cpu().numpy().ravel()[made.rows]
+    values = np.concatenate(
+        [c.leaf.detach().double().cpu().numpy().ravel() for c in mapping.leaves]
+    )
+    outputs = tensor.detach().double().cpu().numpy().ravel()[mapping.rows]
     size = np.abs(outputs).max(initial=0.0)
-    for (number, channel), factors in zip(made.entries.tolist(), made.values, strict=True):
-        taken = made.inputs[..., number]
+    for (number, channel), factors in zip(mapping.entries.tolist(), mapping.values, strict=True):
+        taken = mapping.inputs[..., number]
         outputs[..., channel] -= np.where(taken >= 0, values[taken], 0.0) * factors
-    return float(np.abs(outputs[made.read]).max(initial=0.0) / size) if size else 0.0
+    return float(np.abs(outputs[mapping.read]).max(initial=0.0) / size) if size else 0.0
 
 
-def _groups(made: LinearMap, tokens: int) -> list[HeadTurns]:
+def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
     """Heads that go through the same, those of most heads first."""
-    heads, _, width = made.rows.shape
-    read = made.read.reshape(heads, -1, tokens)
-    if made.inputs.shape[-1] != width or made.dense:
-        each = (
-            f"not compared: each token reads {made.inputs.shape[-1]} numbers for {width} channels"
-        )
-        why = "its channels are mixed by more than pairs" if made.dense else each
+    heads, _, width = mapping.rows.shape
+    read = mapping.read.reshape(heads, -1, tokens)
+    if mapping.inputs.shape[-1] != width or mapping.dense:
+        count = mapping.inputs.shape[-1]
+        each = f"not compared: each token reads {count} numbers for {width} channels"
+        why = "its channels are mixed by more than pairs" if mapping.dense else each
         return [_unknown(range(heads), read, why)]
     groups: list[list[int]] = []
     for head in range(heads):
         for own in groups:
-            if (made.values[:, head] == made.values[:, own[0]]).all():
+            if (mapping.values[:, head] == mapping.values[:, own[0]]).all():
                 own.append(head)
                 break
         else:
             groups.append([head])
-    return [_of(tuple(own), made.matrices(own[0]), read[own[0]]) for own in
+    return [_of(tuple(own), mapping.matrices(own[0]), read[own[0]]) for own in
             sorted(groups, key=len, reverse=True)]  # fmt: skip
 
 
@@ -190,7 +191,7 @@ def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
 def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn of values, if their channels mix."""
     rows = by_heads(tensor, sequences)
-    made = linear_map(tensor, recorder.reached(tensor), rows)
-    if made is None or not made.mixes:
+    mapping = linear_map(tensor, recorder.reached(tensor), rows)
+    if mapping is None or not mapping.mixes:
         return None
-    return of_map(made, int(tensor.shape[-2]), tensor, residual=_residual(tensor, made))
+    return of_map(mapping, int(tensor.shape[-2]), tensor, residual=_residual(tensor, mapping))

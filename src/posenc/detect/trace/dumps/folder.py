@@ -24,7 +24,7 @@ from posenc.detect.trace.dumps.files import Dump, read
 from posenc.detect.trace.dumps.layouts import arranged
 from posenc.detect.trace.expected import expectations
 from posenc.detect.trace.findings import Seen, judge
-from posenc.detect.trace.places import Places
+from posenc.detect.trace.places import ExpectedPlaces
 from posenc.detect.trace.result import Trace, TracedTensor
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
@@ -98,7 +98,7 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
         first = next(dump for dump in turned if dump.layer == layer)
         rows, tokens, *_ = first.before.shape
         seen = Seen(layer, {**own}, (tokens, tokens), rows)
-        judged = judge(seen, expectation, Places(first.positions, None, stated=True))
+        judged = judge(seen, expectation, ExpectedPlaces(first.positions, None, stated=True))
         absent = dict.fromkeys(
             {*NAMES, "value", "output"} - own.keys(), TracedTensor(why="not seen")
         )
