@@ -36,7 +36,6 @@ class LinearMap:
     entries: np.ndarray  # (entries, 2): input and channel
     values: np.ndarray  # (entries, heads, tokens)
     leaves: list[Cut]
-    mixes: bool  # whether any channel reaches another one
     pooled: bool = False  # whether numbers of several tokens are read by one
     dropped: bool = False  # whether leaves that add up were left out
     dense: bool = False  # whether it has too many entries to be a turn of pairs
@@ -45,6 +44,12 @@ class LinearMap:
     def read(self) -> np.ndarray:
         """Which rows read anything, (heads, tokens)."""
         return np.asarray((self.inputs >= 0).any(axis=-1))
+
+    @property
+    def mixes(self) -> bool:
+        """Whether any channel reaches another one."""
+        several = self.inputs.shape[-1] != self.rows.shape[-1]
+        return self.dense or several or bool((self.entries[:, 0] != self.entries[:, 1]).any())
 
     def matrices(self, head: int) -> np.ndarray:
         """Those of a head, (tokens, inputs, channels)."""
@@ -108,17 +113,16 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
     inputs = _inputs(reach, token, count, width, starts)
     if inputs is None:
         return None
-    mixes, diagonal = _mixing(ask, rows, inputs, classes)
     taken = inputs[inputs >= 0]
-    dropped = bool((token >= 0).sum() > len(np.unique(taken)))
-    pooled = bool(several[taken].any())
     mapping = LinearMap(
-        rows, inputs, np.empty((0, 2), int), np.empty(0), list(cuts), mixes, pooled, dropped
+        rows,
+        inputs,
+        np.empty((0, 2), int),
+        np.empty(0),
+        list(cuts),
+        pooled=bool(several[taken].any()),
+        dropped=bool((token >= 0).sum() > len(np.unique(taken))),
     )
-    if not mixes:
-        mapping.entries = np.repeat(np.arange(width)[:, None], 2, axis=1)
-        mapping.values = np.moveaxis(diagonal, -1, 0)
-        return mapping
     _fill(mapping, ask, classes)
     return _ordered(mapping, starts)
 
@@ -185,30 +189,6 @@ def _inputs(
     for number, line in enumerate(rows):
         table[number, : len(line)] = line
     return table.reshape(len(reach), count, widest)
-
-
-def _mixing(
-    ask: Seeds, rows: np.ndarray, inputs: np.ndarray, classes: list[list[int]]
-) -> tuple[bool, np.ndarray]:
-    """Whether channels mix, and what each is multiplied by if they do not."""
-    count, width = rows.shape[1:]
-    diagonal = np.zeros(rows.shape)
-    if inputs.shape[-1] != width:
-        return True, diagonal
-    channel = np.arange(width)
-    for bit in range(max(1, (width - 1).bit_length())):
-        chosen = (channel >> bit) & 1 == 1
-        for members in classes:
-            gradient = ask(rows[members][..., chosen])
-            taken = np.where(inputs[members] >= 0, gradient[inputs[members]], 0.0)
-            if (taken[..., ~chosen] != 0).any():
-                return True, diagonal
-            diagonal[np.ix_(members, range(count), chosen)] = taken[..., chosen]
-            if not bit:  # channel 0 has no bit
-                rest = ask(rows[members][..., ~chosen])
-                other = np.where(inputs[members] >= 0, rest[inputs[members]], 0.0)
-                diagonal[np.ix_(members, range(count), ~chosen)] = other[..., ~chosen]
-    return False, diagonal
 
 
 def _fill(mapping: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:

@@ -234,7 +234,8 @@ class Recorder(TorchFunctionMode):
                 equation = vars(product)["arguments"][0]
                 met = arranged(product.name, equation, *product.sources[:2])
                 query, key = met[:2]
-                value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
+                parts = arranged(name, args, *operands)
+                value = (parts.one if index else parts.other).transpose(-1, -2)
                 if value.shape[-2] != key.shape[-2] or value.ndim < 2:
                     continue  # scores that are summed over something else than keys
                 path, number, stack = self.place()

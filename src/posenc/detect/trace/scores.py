@@ -140,7 +140,7 @@ def _numbers(tensor: Tensor) -> np.ndarray:
 
 def window_of(visible: np.ndarray) -> tuple[int | None, str]:
     """Within how many keys from the query a key is seen, and which are seen, in a word."""
-    seen: np.ndarray = np.any(visible, axis=(0, 1))
+    seen = visible.reshape(-1, *visible.shape[2:]).max(axis=0)
     q, k = seen.shape
     place = np.arange(k - q, k)[:, None] - np.arange(k)[None]  # of query and key
     rows = seen.any(axis=1)
