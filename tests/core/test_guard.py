@@ -30,7 +30,7 @@ def cos_sin(positions):
     angles = positions[:, None] * 10_000.0 ** -(np.arange(4) / 4)
     return np.cos(angles), np.sin(angles)
 """
-CALLED = "def f(positions):\n    {}\n"
+CALLED = "def f(positions=None):\n    {}\n"
 ENDS = {
     "sys.exit(0)": "SystemExit: 0",
     "os._exit(0)": "exit code 0",
@@ -43,6 +43,7 @@ RUNS = {
     "check": ["check", "mine.py:f", "--kind", "table", "--library", "numpy", "--laws", "pickle"],
     "diff": ["diff", SPEC, "mine.py:f"],
     "infer": ["infer", "mine.py:f", "--kind", "table"],
+    "trace": ["trace", "mine.py:f"],
 }
 
 
@@ -255,6 +256,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "diff": lambda f: posenc.diff(posenc.RoPE(8, pairing="half"), type("A", (), {"cos_sin": f})()),
     "infer": lambda f: posenc.infer_spec(f, kind="table"),
     "check": lambda f: check(Subject("mine", "table", lambda: None, f, dim=8, library="numpy")),
+    "trace": posenc.trace,
     "contract": lambda f: assert_contract(type("A", (), {"cos_sin": f})(), golden()),
 }
 

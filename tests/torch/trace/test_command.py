@@ -35,6 +35,9 @@ def wrong():
 def ends():
     raise SystemExit(0)
 
+def takes(size):
+    return size
+
 def none():
     return torch.nn.Linear(4, 4)
 """
@@ -124,6 +127,8 @@ def test_code(tmp_path: Path) -> None:
     assert run(f"{file}:wrong", "--tokens", "8").exit_code == 2  # it has inputs of its own
     assert run(f"{file}:ends").exit_code == 3
     assert run(f"{file}:none").exit_code == 2
+    result = run(f"{file}:takes")
+    assert (result.exit_code, "without arguments" in result.output) == (3, True)
     assert run(str(tmp_path / "nothing")).exit_code == 2
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import ArgumentError, mismatch
+from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc.detect.facts.folders import read
@@ -102,8 +102,13 @@ def trace(
         return traced if chosen is None else _numbered(traced, chosen)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
-        with foreign(f"a call of {source.__name__}"):
-            model = source()
+        try:
+            with foreign(f"a call of {source.__name__}"):
+                model = source()
+        except Exception as error:
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
+            wish = "a function without arguments that returns a model, or a model and its inputs"
+            raise bad_data("trace: source", wish, reason) from error
         model, inputs = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     return _of_model(model, inputs, expected, tokens, chosen)
 
