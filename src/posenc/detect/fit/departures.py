@@ -44,8 +44,9 @@ def few(count: int) -> int:
 
 def tolerance_of(frequencies: np.ndarray, eps: float, arithmetic: float = SINGLE) -> np.ndarray:
     """The relative error to expect of frequencies that code computed and stored."""
-    size = np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
-    return 1.01 * eps + arithmetic * (3 + size)
+    return 1.01 * eps + arithmetic * (
+        3 + np.abs(np.log(np.where(frequencies > 0, frequencies, 1.0)))
+    )
 
 
 def tolerances(sizes: np.ndarray, dtype: str, doubt: float | np.ndarray) -> Iterator[np.ndarray]:
@@ -69,10 +70,13 @@ def departures(
             odd = np.flatnonzero(_off(size, wanted, room))
             if len(odd) <= most and wanted[odd].all():
                 moved = np.flatnonzero(_off(size, np.abs(rule), room) & (place != own))
-                backward = np.flatnonzero((np.sign(values) * np.sign(rule[place]) < 0) & (room < 1))
                 return Departures(
                     kind if kind in HALVES else "",
-                    tuple(backward.tolist()),
+                    tuple(
+                        np.flatnonzero(
+                            (np.sign(values) * np.sign(rule[place]) < 0) & (room < 1)
+                        ).tolist()
+                    ),
                     tuple((int(j), float(size[j] / wanted[j])) for j in odd),
                     tuple((int(j), int(place[j])) for j in moved),
                 )

@@ -234,5 +234,4 @@ def nearest_ladder(f: np.ndarray) -> tuple[float, float, float]:
     """The nearest plain ladder: first, ratio, and the largest relative distance."""
     j = np.arange(len(f), dtype=np.float64)
     slope, level = np.polyfit(j, np.log(f), 1) if len(f) > 1 else (0.0, math.log(f[0]))
-    off = np.abs(np.exp(level + slope * j) / f - 1)
-    return math.exp(level), math.exp(slope), float(off.max())
+    return math.exp(level), math.exp(slope), float(np.abs(np.exp(level + slope * j) / f - 1).max())

@@ -136,8 +136,13 @@ def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
         return
     for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):
         for length, fast, cost, remark in _lengths_of_bounds(ramp, low, high, last):
-            scaling = YaRN(factor, original_length=length, beta_fast=fast)
-            yield Guess(ramp.base, Ladder(), (scaling,), bits + cost, (remark,))
+            yield Guess(
+                ramp.base,
+                Ladder(),
+                (YaRN(factor, original_length=length, beta_fast=fast),),
+                bits + cost,
+                (remark,),
+            )
     if len(inside) >= 3:
         yield from _broken_bounds(ramp, inside, factor, bits)
 
@@ -192,12 +197,17 @@ def _lengths_of_bounds(
             continue
         length = int(cheapest(least, most) or least)
         slowest = length / fast_to
-        fastest = length / fast_from if fast_from else 64 * slowest
-        fast = usual or cheapest(max(slowest, 1 + 1e-9), fastest)
+        fast = usual or cheapest(
+            max(slowest, 1 + 1e-9), length / fast_from if fast_from else 64 * slowest
+        )
         if fast is not None and fast > 1:
             whole = f"from {math.ceil(begin)} to {most}"
-            remark = f"the bounds of the ramp are rounded: original_length is {whole}"
-            yield length, fast, bits_of(length) + (0.0 if usual else 3 + bits_of(fast)), remark
+            yield (
+                length,
+                fast,
+                bits_of(length) + (0.0 if usual else 3 + bits_of(fast)),
+                f"the bounds of the ramp are rounded: original_length is {whole}",
+            )
             return
 
 
@@ -221,8 +231,12 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     cost = cost if tidy == round(tidy) else real_bits(error)
     fast, written = stated(round(tidy) / (2 * math.pi * ramp.base ** (low / ramp.pairs)), error)
     if fast > 1:
-        scaling = YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none")
-        yield Guess(ramp.base, Ladder(), (scaling,), bits + (cost + 2 + written))
+        yield Guess(
+            ramp.base,
+            Ladder(),
+            (YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none"),),
+            bits + (cost + 2 + written),
+        )
 
 
 def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
@@ -291,6 +305,10 @@ def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
             each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
             if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():
                 continue
-            scaling = (Multipliers(tuple(values.tolist()), use="divide"),)
-            yield Guess(base, Ladder(), scaling, 1 + bits_of(base) + RULE + each * count)
+            yield Guess(
+                base,
+                Ladder(),
+                (Multipliers(tuple(values.tolist()), use="divide"),),
+                1 + bits_of(base) + RULE + each * count,
+            )
             break

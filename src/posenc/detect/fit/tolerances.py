@@ -34,8 +34,10 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bou
     `angles` are p f, (..., pairs), before they are reduced to a turn; pairs whose frequency is 0 do
     not turn.
     """
-    turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
-    size = np.abs(angles) * (4 + np.abs(np.log(turning))) + 2
+    size = (
+        np.abs(angles) * (4 + np.abs(np.log(np.where(frequencies == 0, 1.0, np.abs(frequencies)))))
+        + 2
+    )
     result = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
     return result | {
         dtype: result[dtype] + factor * unit

@@ -87,8 +87,7 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)
     bounds = tolerances.of_angles((seen.first[:, None] + start) * frequencies, frequencies, size)
-    bounds = tolerances.of_turned(bounds, size) if seen.rotated else bounds
-    return ROOM * bounds[seen.dtype]
+    return ROOM * (tolerances.of_turned(bounds, size) if seen.rotated else bounds)[seen.dtype]
 
 
 def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:

@@ -128,8 +128,13 @@ def in_memory(name: str, value: Any) -> Array:
         except (ValueError, TypeError):
             raise ArgumentError(mismatch(f"identify: {name}", "numbers", "others")) from None
     if not is_array(value):
-        expected = "a path, an array, or a mapping of names to arrays"
-        raise ArgumentError(mismatch("identify", expected, type(value).__name__))
+        raise ArgumentError(
+            mismatch(
+                "identify",
+                "a path, an array, or a mapping of names to arrays",
+                type(value).__name__,
+            )
+        )
     dtype = dtype_name(value.dtype)
     value = value.detach() if hasattr(value, "detach") else value
     if dtype == "bfloat16":
@@ -173,8 +178,11 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     """The finding on one array; `asked` if it is to be looked at whatever it is called."""
     kind = _called(array.name.translate(DIGITS))
     if array.dtype not in EPS:
-        why = array.why_not or f"its numbers are {array.dtype}"
-        return _unread(array, kind, why) if asked else None
+        return (
+            _unread(array, kind, array.why_not or f"its numbers are {array.dtype}")
+            if asked
+            else None
+        )
     if array.fetch is None:
         return _unread(array, kind, array.why_not) if asked or kind is not None else None
     longest = max(array.shape, default=0)
@@ -200,8 +208,12 @@ def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | 
 
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
-    reported = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
-    return finding_of(array, kind=reported, verdict="unread", remarks=(why,))
+    return finding_of(
+        array,
+        kind=kind if kind in ("table", "frequencies", "slopes", "bias") else "other",
+        verdict="unread",
+        remarks=(why,),
+    )
 
 
 def _nothing(array: Array, *, asked: bool) -> Finding | None:
@@ -304,8 +316,11 @@ def _likeness(spec: Any, values: np.ndarray, eps: float) -> Likeness | None:
 def _numbers(spec: Any, shape: tuple[int, ...]) -> np.ndarray:
     verbs: dict[str, Any] = {"table": table, "bias": bias}
     if spec.kind in verbs:
-        sizes = shape[:1] if spec.kind == "table" else shape[1:]
-        return np.asarray(verbs[spec.kind](spec, *sizes, dtype="float64"))
+        return np.asarray(
+            verbs[spec.kind](
+                spec, *(shape[:1] if spec.kind == "table" else shape[1:]), dtype="float64"
+            )
+        )
     return np.asarray(frequencies(spec))
 
 

@@ -334,8 +334,12 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
     allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
-    off = np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf)
-    tally.add(off, allowed, np.abs(steps).max(axis=1), (1,))
+    tally.add(
+        np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf),
+        allowed,
+        np.abs(steps).max(axis=1),
+        (1,),
+    )
     return Inferred(
         fit.spec,
         params=fit.params,

@@ -173,11 +173,13 @@ def of_table(subject: Subject) -> Inferred:
     rows = _longest(subject.rows, TABLE_ROWS)
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
-        notes = () if finding is None else finding.remarks[:2]
         return Inferred(
             None,
             probes=subject.calls,
-            notes=("its rows follow no sinusoidal convention that posenc knows.", *notes),
+            notes=(
+                "its rows follow no sinusoidal convention that posenc knows.",
+                *(() if finding is None else finding.remarks[:2]),
+            ),
         )
     spec: Any = finding.spec
     placement = finding.placement
@@ -248,15 +250,16 @@ def of_bias(subject: Subject) -> Inferred:
             more = f"a largest distance from {fit.least} to {fit.most} gives the same"
             notes += (more,) * (fit.least < fit.most)
     if spec is None or spec.heads != heads:
-        note = (
-            "it depends on more than the distance of query and key."
-            if parted is None
-            else "it is neither linear in the distance nor constant in logarithmic buckets of it."
-        )
+        buckets = "neither linear in the distance nor constant in logarithmic buckets of it"
         return Inferred(
             None,
             probes=subject.calls,
-            notes=(note, "If it is a rotation of its first argument, say how wide that is: dim."),
+            notes=(
+                "it depends on more than the distance of query and key."
+                if parted is None
+                else f"it is {buckets}.",
+                "If it is a rotation of its first argument, say how wide that is: dim.",
+            ),
         )
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")

@@ -67,8 +67,7 @@ def hits(step: int, arcs: Iterable[Arc], low: int, high: int) -> Iterator[int]:
             heads.append((max(low, 0) - 1, 1, step, arc))
         if low < 0:
             # Position -p has the phase that p has backwards.
-            mirrored = (-arc[0] - arc[1]) % TURN, arc[1]
-            heads.append((max(-high, 1) - 1, -1, step, mirrored))
+            heads.append((max(-high, 1) - 1, -1, step, ((-arc[0] - arc[1]) % TURN, arc[1])))
     # The mirror of an arc is met by the same multiples.
     queue = list(filter(None, (_advanced(head, low, high) for head in heads)))
     heapq.heapify(queue)
@@ -100,8 +99,7 @@ def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc
     falling = (TURN // 2 - end - quarter - slack, end - begin + 2 * slack)
     # Near the extremes the two arcs meet: one arc, or everything.
     meeting = rising[0] + rising[1] >= falling[0]
-    through = (rising[0], falling[0] + falling[1] - rising[0])
-    joined = [through] if meeting else [rising, falling]
+    joined = [(rising[0], falling[0] + falling[1] - rising[0])] if meeting else [rising, falling]
     last = joined[-1]
     if last[0] + last[1] >= joined[0][0] + TURN:
         if len(joined) == 1:
@@ -124,8 +122,10 @@ def density(arcs: Iterable[Arc]) -> float:
 
 def both(one: Iterable[Arc], other: Iterable[Arc]) -> tuple[Arc, ...]:
     """The phases that lie in an arc of each."""
-    pairs = itertools.product(_segments(one), _segments(other))
-    shared = ((max(a, c), min(b, d)) for (a, b), (c, d) in pairs)
+    shared = (
+        (max(a, c), min(b, d))
+        for (a, b), (c, d) in itertools.product(_segments(one), _segments(other))
+    )
     return tuple((begin, end - begin) for begin, end in shared if begin <= end)
 
 

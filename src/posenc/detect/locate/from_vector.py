@@ -167,8 +167,14 @@ def _listed(
             step = int(phases.steps[function, pair])
             middle, slack = Decimal(value / model.scale), Decimal(sample.tolerance)
             arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
-            moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
-            constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
+            constraints.append(
+                Constraint(
+                    0,
+                    FUNCTIONS[function],
+                    step,
+                    tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs),
+                )
+            )
     joint = joined(tuple(constraints)) if all(c.arcs for c in constraints) else None
     hits = on_axis(list(joint), low, high, MOST_LISTED) if joint else None
     if not joint or not hits or not hits.positions:
@@ -178,8 +184,15 @@ def _listed(
     off = float(np.sqrt(np.mean((sample.values - model.scale * row) ** 2)))
     positions = list(hits.positions)
     total = len(positions) if hits.listed == "all" else MOST_KEPT
-    bits = -math.log2(max(expected, len(positions) - 1, 1e-300))
-    return Attempt(positions, off, bits, None, model.scale, exact=True, total=total)
+    return Attempt(
+        positions,
+        off,
+        -math.log2(max(expected, len(positions) - 1, 1e-300)),
+        None,
+        model.scale,
+        exact=True,
+        total=total,
+    )
 
 
 def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt, PhaseModel] | None:
@@ -245,8 +258,12 @@ def search(
 
 def best_of(fits: list[Fit], least: float) -> tuple[Fit, ...]:
     """The least accidental of some fits; those of siblings have so many bits at least."""
-    kept = (fit for fit in fits if fit.bits >= least or not fit.convention)
-    return tuple(sorted(kept, key=lambda fit: -fit.bits)[:5])
+    return tuple(
+        sorted(
+            (fit for fit in fits if fit.bits >= least or not fit.convention),
+            key=lambda fit: -fit.bits,
+        )[:5]
+    )
 
 
 def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, PhaseModel]]:
@@ -255,8 +272,13 @@ def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling
     for sibling in siblings(spec, of="vectors"):
         model = known_of(spec, sibling, params)
         if model is not None:
-            parts = (model.columns.function, model.columns.pair, model.phases.steps)
-            models.setdefault(tuple(part.tobytes() for part in parts), (sibling, model))
+            models.setdefault(
+                tuple(
+                    part.tobytes()
+                    for part in (model.columns.function, model.columns.pair, model.phases.steps)
+                ),
+                (sibling, model),
+            )
     return [*models.values()][1:]
 
 
@@ -294,8 +316,9 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     """The rows of a learned table that are the vector, or the nearest one beyond doubt."""
     limits = spec.limits
     count = math.prod(limits)
-    most = f"at most {MOST_ROWS} rows"
-    refuse((count > MOST_ROWS, f"locate({type(spec).__name__})", most, count))
+    refuse(
+        (count > MOST_ROWS, f"locate({type(spec).__name__})", f"at most {MOST_ROWS} rows", count)
+    )
     squares, off = np.empty(count), np.empty(count)
     block = max(1, BLOCK // max(1, spec.dim))
     for begin in range(0, count, block):
@@ -303,8 +326,9 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
         places = np.stack(np.unravel_index(some, limits), axis=-1) if len(limits) > 1 else some
         left = np.asarray(table(spec, places, params=params, dtype="float64")) - sample.values
         squares[some], off[some] = (left**2).sum(axis=1), np.abs(left).max(axis=1)
-    largest = max(sample.size, float(np.sqrt(np.mean(sample.values**2))))
-    tolerance = (sample.tolerance - OURS) * largest + 1e-12
+    tolerance = (sample.tolerance - OURS) * max(
+        sample.size, float(np.sqrt(np.mean(sample.values**2)))
+    ) + 1e-12
     order = np.argsort(squares, kind="stable")
     exact = [int(k) for k in order[:1000] if off[k] <= tolerance]
     chosen = exact or [int(order[0])]
@@ -319,8 +343,18 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     if not exact and bits < CLAIM:
         return ()
     positions = tuple(_place(limits, k) for k in chosen)
-    residual = math.sqrt(squares[best] / width)
-    return (Fit((), spec, positions, "all", 2.0 ** -max(bits, 0.0), residual, bits, rival),)
+    return (
+        Fit(
+            (),
+            spec,
+            positions,
+            "all",
+            2.0 ** -max(bits, 0.0),
+            math.sqrt(squares[best] / width),
+            bits,
+            rival,
+        ),
+    )
 
 
 def _place(limits: tuple[int, ...], row: int) -> Any:

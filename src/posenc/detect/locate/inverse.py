@@ -64,8 +64,9 @@ def solve(
         # As soon as it can be said which integer, it is said: where all wavelengths are multiples
         # of one, nothing else tells a candidate from the others.
         angle = queue.pop(0 if INTEGER in queue and math.sqrt(_most(variance)) < SURE else -1)
-        blur = 0.0 if angle is INTEGER else drift
-        p, variance, cost = _step(angle, p, variance, cost, drift=blur, most=most)
+        p, variance, cost = _step(
+            angle, p, variance, cost, drift=0.0 if angle is INTEGER else drift, most=most
+        )
         edge = 1 + 4 * math.sqrt(_most(variance))
         squares += 1
         # So few squares of unit noise do not add up to more, once in a million.

@@ -265,8 +265,9 @@ def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
     for chosen in itertools.chain.from_iterable(depths):
         for parts in itertools.product(*chosen):
             words = tuple(word for part in parts for word in part["words"])
-            fields = {k: v for part in parts for k, v in part.items() if k != "words"}
-            variants.append(Sibling(words, **fields))
+            variants.append(
+                Sibling(words, **{k: v for part in parts for k, v in part.items() if k != "words"})
+            )
     return variants
 
 

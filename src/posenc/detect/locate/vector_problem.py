@@ -125,8 +125,9 @@ def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
         first, second = measured.options[j].tolist()
         options = (first,) if math.isnan(second) else (first, second)
         # Near its extreme a sine is flat: the angle is known to the root of the noise.
-        slope = max(float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3)
-        sigma = noise / slope
+        sigma = noise / max(
+            float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3
+        )
         half = math.remainder(second - first, TURN) / 2
         if len(options) > 1 and abs(half) < 2 * sigma:
             # At its extreme a sine has one angle, known to half the way between the two.
@@ -157,8 +158,7 @@ def evidence(
     radius = max(math.sqrt(squares), 1e-9 * math.sqrt(n))
     volume = n / 2 * math.log(math.pi) + n * math.log(radius) - math.lgamma(n / 2 + 1)
     share = volume - n * math.log(2 * math.pi) + lone * math.log(2)
-    drawn = 1 + count * pace / radius if real else count
-    return -(share + math.log(max(drawn, 1.0))) / math.log(2)
+    return -(share + math.log(max(1 + count * pace / radius if real else count, 1.0))) / math.log(2)
 
 
 # --- one convention -------------------------------------------------------------------------------
@@ -283,8 +283,9 @@ def _judged(
     fits = np.flatnonzero(off <= sample.tolerance * abs(scale))
     names: list[Any] = [p[0] if len(p) == 1 else p for p in places]
     exact = len(fits) > 0
-    sizes = [sum(map(abs, places[k])) for k in fits]
-    order = fits[np.argsort(sizes, kind="stable")] if exact else [0]
+    order = (
+        fits[np.argsort([sum(map(abs, places[k])) for k in fits], kind="stable")] if exact else [0]
+    )
     others = np.delete(np.arange(len(names)), order)
     rival = min(others, key=lambda k: mean[k]) if len(others) else None
     # So many others fit as well.

@@ -32,8 +32,9 @@ def laid(x: Any, layout: str) -> Any:
     order = [c for c in "bh" if c not in letters] + [*letters]
     sizes = dict(zip("bhsd", x.shape, strict=True))
     sizes |= {"t": sizes["b"] * sizes["s"], "f": sizes["h"] * sizes["d"]}
-    sized = [sizes[c] for c in layout if c != "3"]
-    return _with_axes(x, [*map("bhsd".index, order)]).reshape(sized)
+    return _with_axes(x, [*map("bhsd".index, order)]).reshape(
+        [sizes[c] for c in layout if c != "3"]
+    )
 
 
 def _letters(layout: str) -> str:
@@ -60,8 +61,9 @@ def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     if library == "torch":
         tensor = library_of(library).from_numpy(array)
         return tensor if dtype is None else tensor.to(dtype_in(library, dtype))
-    own = None if dtype is None else dtype_in(library, dtype)
-    return library_of(library).array(array, dtype=own)
+    return library_of(library).array(
+        array, dtype=None if dtype is None else dtype_in(library, dtype)
+    )
 
 
 def dtype_in(library: str, dtype: str) -> Any:
@@ -75,8 +77,9 @@ def library_of(library: str) -> Any:
     try:
         return importlib.import_module("jax.numpy" if library == "jax" else library)
     except ImportError as error:
-        text = mismatch("ask", f"the library {library}", "none", f"pip install {library}")
-        raise DependencyError(text) from error
+        raise DependencyError(
+            mismatch("ask", f"the library {library}", "none", f"pip install {library}")
+        ) from error
 
 
 def numbers(out: Any) -> np.ndarray:
@@ -100,8 +103,10 @@ def parts_of(out: Any) -> list[np.ndarray]:
 def pieces_of(out: Any) -> list[Any]:
     """The same as it came, without what is no array beside those that are."""
     if isinstance(out, Mapping):
-        order = sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
-        out = tuple(out[name] for name in order)
+        out = tuple(
+            out[name]
+            for name in sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
+        )
     if isinstance(out, (tuple, list)) and any(hasattr(part, "shape") for part in out):
         return [part for part in out if np.ndim(part)]
     return [] if out is None else [out]

@@ -47,8 +47,10 @@ def _orders(code: Callee, biased: bool) -> Iterator[dict[str, str]]:
         whose = {"x": "q_positions", "key": "k_positions"}
         named = {name: whose.get(role, role) for name, role in named.items()}
     required = [slot for slot in code.slots if slot.required]
-    dealt = _dealt([slot for slot in required if not slot.role], {*named.values()}, biased)
-    yield from ({**named, **more} for more in dealt)
+    yield from (
+        {**named, **more}
+        for more in _dealt([slot for slot in required if not slot.role], {*named.values()}, biased)
+    )
     # Names may mislead.
     loose = ("x", "key", *PLACED, "length", "tables")
     stated = {name: role for name, role in named.items() if role not in loose}

@@ -22,8 +22,10 @@ TABLED = 2**17  # rows of a table that is asked by its length
 def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes of rows of them, each (batch or 1, seq, ...)."""
     if len(rows) > 1 and form.place != "bs":
-        each = [rows_made(form, row[None], counter) for row in rows]
-        return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+        return [
+            np.concatenate(parts)
+            for parts in zip(*[rows_made(form, row[None], counter) for row in rows], strict=True)
+        ]
     if form.way == "positions":
         return made_by(form, Inquiry(None, rows), counter)
     end, most = int(rows.max()) + 1, TABLED if form.way == "length" and not form.layout else COUNTED
@@ -43,14 +45,24 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
         alike and ("b" in form.layout or form.way == "packed")
     )
     if len(x) > 1 and not wide:
-        each = [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))]
-        return _joined(form, each, counter, 0)
+        return _joined(
+            form, [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))], counter, 0
+        )
     if x.shape[1] > 1 and not {"h", "f"} & {*form.layout}:
         return _joined(form, [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])], counter, 1)
     runs = np.flatnonzero(np.diff(rows[0], axis=0) != 1) + 1 if form.way not in PLACED else rows[:0]
     if form.way == "offset" and len(runs):
-        pieces = zip(np.split(x, runs, axis=2), np.split(rows, runs, axis=1), strict=True)
-        return _joined(form, [asked._replace(x=a, rows=b) for a, b in pieces], counter, 2)
+        return _joined(
+            form,
+            [
+                asked._replace(x=a, rows=b)
+                for a, b in zip(
+                    np.split(x, runs, axis=2), np.split(rows, runs, axis=1), strict=True
+                )
+            ],
+            counter,
+            2,
+        )
     if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
         return turned_by(form, asked, counter)
     return _in_place(form, asked, counter)
@@ -96,8 +108,9 @@ def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) ->
     if not choice.aligned:
         return biases(choice.form, Inquiry(None, q[None], keys=k[None]), counter)
     keys, queries = int(max(q.max(), k.max())) + 1, len(q)
-    rows = {"last": np.arange(keys - queries, keys), "first": np.arange(queries)}
-    wanted = rows.get(choice.aligned)
+    wanted = {"last": np.arange(keys - queries, keys), "first": np.arange(queries)}.get(
+        choice.aligned
+    )
     line = np.arange(keys)[None]
     if wanted is not None and np.array_equal(q, wanted):
         return biases(choice.form, Inquiry(None, q[None], keys=line), counter)[..., k]

@@ -130,9 +130,10 @@ class Search:
         if not form.layout:
             return Inquiry(None, rows)
         heads = (self.heads or HEADS) if {"h", "f"} & {*form.layout} else 1
-        sizes = np.arange(1, batch + 1)[:, None, None, None]
         return Inquiry(
-            np.broadcast_to(self.token, (batch, heads, len(line), self.dim)) * sizes, rows
+            np.broadcast_to(self.token, (batch, heads, len(line), self.dim))
+            * np.arange(1, batch + 1)[:, None, None, None],
+            rows,
         )
 
     def _seen(self, form: Form) -> Found:

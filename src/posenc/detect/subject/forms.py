@@ -106,8 +106,10 @@ class Form(NamedTuple):
         x = np.ones((batch, 1, seq, self.dim)) if asked.x is None else asked.x
         if "3" in self.layout:
             plain = self._replace(layout=self.layout.replace("3", ""))
-            three = [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)]
-            return library_of(self.library).stack(three, self.layout.index("3"))
+            return library_of(self.library).stack(
+                [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)],
+                self.layout.index("3"),
+            )
         array = laid(x if size == 1 else x[:, :: asked.groups] * size, self.layout)
         if asked.native:
             return array
@@ -179,9 +181,13 @@ def known(
 ) -> Form:
     """The form of a function that takes what it is asked by."""
     _, roles, layout, place = PROTOCOL[method]
-    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
     return Form(
-        Callee(function, name, slots, (library,)),
+        Callee(
+            function,
+            name,
+            tuple(Slot(role, role, required=True, positional=True) for role in roles),
+            (library,),
+        ),
         tuple((role, role) for role in roles),
         library,
         layout,

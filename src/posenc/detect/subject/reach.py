@@ -257,8 +257,9 @@ def _speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
         each = [expected(row[None]) for row in rows]
         y = np.concatenate([a if subject.kind == "table" else np.concatenate(a, -1) for a in each])
     sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
-    squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
-    return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
+    return np.asarray(
+        np.arccos(np.clip(sums / np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300), -1, 1))
+    )
 
 
 def coarse_of(subject: Any, x: np.ndarray) -> str:

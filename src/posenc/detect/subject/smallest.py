@@ -173,8 +173,10 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         call, {"dtype": "float32"}, {"strided": False}, {"wide": 1}, {"after": "", "groups": 1}
     )
     if call.heads > 1:
-        fewer = {1, call.heads // 2, call.heads - 1} - {*range(call.groups)}
-        yield from (call._replace(heads=n) for n in sorted(fewer))
+        yield from (
+            call._replace(heads=n)
+            for n in sorted({1, call.heads // 2, call.heads - 1} - {*range(call.groups)})
+        )
     if len(rows) > 2:
         yield call._replace(rows=rows[:2])
         yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
@@ -278,8 +280,11 @@ def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
         answer = f"subject.rows({rows})"
     else:
         answer = f"np.concatenate(subject.cos_sin({rows}), axis=-1)"
-    says = f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")'
-    return [*lines, f"y = {answer}", says]
+    return [
+        *lines,
+        f"y = {answer}",
+        f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")',
+    ]
 
 
 def _x(subject: Any, call: Any) -> str:

@@ -208,8 +208,11 @@ class Bench:
                 :, :, np.arange(seq) % (plan.DENSE + 2)
             ]
             x = x * self.mixed[: shape[-1]]
-        sizes = np.resize(call.sizes, batch)[:, None, None, None]
-        return np.asarray((x * sizes).astype(np.float32).astype(np.float64))
+        return np.asarray(
+            (x * np.resize(call.sizes, batch)[:, None, None, None])
+            .astype(np.float32)
+            .astype(np.float64)
+        )
 
     def _answer(self, call: plan.Call) -> Any:
         """What it answers, as a list of arrays."""
@@ -277,8 +280,9 @@ class Bench:
         try:
             return self._wanted(call)
         except PosencError as why:
-            name = f"{call.kind} (what is expected refuses it: {said(why)})"
-            self.refused.setdefault("expected", name)
+            self.refused.setdefault(
+                "expected", f"{call.kind} (what is expected refuses it: {said(why)})"
+            )
             return None
 
     def _numbers(self, call: plan.Call) -> Any:

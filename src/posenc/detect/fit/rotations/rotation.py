@@ -240,8 +240,10 @@ def _ropes(
                 )
     yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
-        note = "no rule that posenc knows gives its frequencies: they are listed"
-        yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))
+        yield RotationFit(
+            list_of(frequency, axes, start, stated),
+            notes=("no rule that posenc knows gives its frequencies: they are listed",),
+        )
     else:
         yield multiples(total, doubt, base, {**stated, "arrangement": plain})
 
@@ -262,8 +264,9 @@ def _fits(frequency: np.ndarray, error: np.ndarray, dtype: str) -> tuple[Frequen
 
 def _asks(scaling: tuple[Scaling, ...], factor: float, close: float) -> bool:
     """Whether rules come with this size."""
-    asked = math.prod((rule.attention_factor() for rule in scaling), start=1.0)
-    return math.isclose(asked, factor, rel_tol=close)
+    return math.isclose(
+        math.prod((rule.attention_factor() for rule in scaling), start=1.0), factor, rel_tol=close
+    )
 
 
 def _magnitude(scaling: tuple[Scaling, ...], factor: float, close: float) -> RotaryMagnitude:

@@ -45,8 +45,9 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels
     size = np.abs(lines.frequency)
     index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
     ordered = [pairs[k][::-1] if flipped[k] else pairs[k] for k in index]
-    channels = tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
-    return PairChannels(Pairing("half"), index, channels)
+    return PairChannels(
+        Pairing("half"), index, tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
+    )
 
 
 def _regular(
@@ -69,8 +70,12 @@ def _regular(
         if dim % 2 or dim > width or (part == "trailing" and dim == width):
             continue
         begin = 0 if part == "leading" else width - dim
-        output: Any = "half" if written and order != "half" else "same"
-        pairing = Pairing(order, part=part, blocks=blocks, output=output)
+        pairing = Pairing(
+            order,
+            part=part,
+            blocks=blocks,
+            output="half" if written and order != "half" else "same",
+        )
         wanted = [(begin + a, begin + b) for a, b in pairing.channels(dim)]
         if not set(pairs) <= set(wanted):
             continue
@@ -134,8 +139,9 @@ def arrangements(
     if len(seen) != len(axes) or not turning.all():
         return []
     options = []
-    some = itertools.islice(itertools.permutations(axes), 24)
-    orders = dict.fromkeys((tuple(axes[a] for a in seen), axes, *some))
+    orders = dict.fromkeys(
+        (tuple(axes[a] for a in seen), axes, *itertools.islice(itertools.permutations(axes), 24))
+    )
     for rule in RULES:
         for order in orders:
             sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
@@ -171,8 +177,9 @@ def multiples(
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
     note = f"no rule that posenc knows gives its frequencies: they are multiples of base {base:g}"
-    values = [tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    scaling = Multipliers(tuple(values))
+    scaling = Multipliers(
+        tuple([tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)])
+    )
     return RotationFit(RoPE(2 * count, base=base, scaling=scaling, **common), notes=(note,))
 
 
@@ -190,8 +197,12 @@ def list_of(
         start=start,
     )
     last = max(j for j in range(count) if turning[j])
-    ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common)
+    return RoPE(
+        2 * count,
+        ladder=Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1])),
+        arrangement=arrangement,
+        **common,
+    )
 
 
 def mixed(
@@ -200,12 +211,19 @@ def mixed(
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
     frequency = placed(lines, index).frequency
-    farthest = np.abs(lines.origin).max(initial=0.0)
-    refuse(bool(farthest > 1e-5), "pairs that mix axes are turned at position 0")
+    refuse(
+        bool(np.abs(lines.origin).max(initial=0.0) > 1e-5),
+        "pairs that mix axes are turned at position 0",
+    )
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
     notes.append("each pair mixes the axes: the frequencies are in `params`")
-    params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
-    return RotationFit(spec, params, channels, "query", tuple(notes))
+    return RotationFit(
+        spec,
+        {"frequencies": (frequency / unit)[None].astype(np.float32)},
+        channels,
+        "query",
+        tuple(notes),
+    )
 
 
 def decaying(

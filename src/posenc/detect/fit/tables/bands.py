@@ -175,8 +175,11 @@ def _ladder(z: np.ndarray, axis: _PlacedAxis, eps: float) -> list[tuple[Ladder, 
     level, slope = np.polynomial.polynomial.polyfit(np.arange(bands), even, 1).tolist()
     # Coordinates may have been rounded to float32 themselves.
     blur = 2 * FLOAT32 * max(abs(axis.start), count) / max(count - 1, 1)
-    values = (level, level + slope * (bands - 1))
-    ends = [_tidy(v / axis.unit, 2 * error / abs(v) + blur) for v in values if v]
+    ends = [
+        _tidy(v / axis.unit, 2 * error / abs(v) + blur)
+        for v in (level, level + slope * (bands - 1))
+        if v
+    ]
     straight = np.abs(np.array(even) - level - slope * np.arange(bands)).max() < 8 * error + 1e-5
     if straight and len(ends) == 2 and None not in ends:
         (first, one), (last, two) = ends  # type: ignore[misc]

@@ -43,8 +43,10 @@ def turning(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     per_row = np.angle((z[1:] * z[:-1].conj()).sum(axis=0))
     lag = 2
     while lag < count:
-        turned = np.angle((z[lag:] * z[:-lag].conj()).sum(axis=0))
-        per_row = per_row + wrapped(turned - per_row * lag) / lag
+        per_row = (
+            per_row
+            + wrapped(np.angle((z[lag:] * z[:-lag].conj()).sum(axis=0)) - per_row * lag) / lag
+        )
         lag *= 2
     k = np.arange(count) - (count - 1) / 2
     there = np.abs(z).max(axis=1) > 0.5
@@ -131,8 +133,9 @@ def _starts(ladder: _PhaseLadder, phase: np.ndarray, noise: float, count: int) -
     ends = [math.exp(ladder.level + ladder.slope * j) for j in (0, ladder.pairs - 1)]
     begin, *order = range(ladder.pairs) if ends[1] > ends[0] else range(ladder.pairs - 1, -1, -1)
     f, c = min(ends), ladder.covariance
-    affordable = MOST_TURNS if noise < COARSE else MOST_TURNS_COARSE
-    most = math.ceil(min(FARTHEST * f / (2 * math.pi), affordable / 2))
+    most = math.ceil(
+        min(FARTHEST * f / (2 * math.pi), (MOST_TURNS if noise < COARSE else MOST_TURNS_COARSE) / 2)
+    )
     p = (phase[begin] + 2 * math.pi * np.arange(-most, most + 1)) / f
     along = np.array([1.0, begin])
     cov = np.zeros((len(p), 3, 3))

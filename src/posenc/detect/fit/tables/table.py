@@ -121,8 +121,9 @@ def _fits(
                 solved = True
                 spec, off = fit
                 grids = [axis.grid for axis in axes]
-                loosest = off.loosest / scale
-                bits = evidence_of(body / scale, grids, layout.sines, layout.cosines, loosest)
+                bits = evidence_of(
+                    body / scale, grids, layout.sines, layout.cosines, off.loosest / scale
+                )
                 weights = bits, guess.bits, guess.remarks
                 yield TableFit(spec, guess.placement, off.worst, off.allowed, *weights)
         if solved:
@@ -152,8 +153,11 @@ def _axes(
         lines = fit_line(z[grid.rows], eps, blur)
         if not lines:
             return None
-        extra = 1 if layout.lone is not None and not several else 0
-        axes.append(TableAxis(grid, lines, len(sines) + extra))
+        axes.append(
+            TableAxis(
+                grid, lines, len(sines) + (1 if layout.lone is not None and not several else 0)
+            )
+        )
     axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
     return axes if not several or fills([axis.grid for axis in axes], len(body)) else None
 

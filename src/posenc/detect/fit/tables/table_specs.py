@@ -151,8 +151,11 @@ def _tidy(low: float, high: float) -> tuple[float, float]:
     for over in (1.0, math.pi, 2 * math.pi):
         inverse = roundest_within(over / most, over / least)
         numbers += [] if inverse is None else [(over / inverse, 2 + bits_of(inverse))]
-    plain = math.exp((low + high) / 2), real_bits((high - low) / 2)
-    return min(numbers, key=operator.itemgetter(1), default=plain)
+    return min(
+        numbers,
+        key=operator.itemgetter(1),
+        default=(math.exp((low + high) / 2), real_bits((high - low) / 2)),
+    )
 
 
 def _spec(
@@ -201,14 +204,15 @@ def _arrangement(
     seen: Sighting, odd: str, placement: Placement, start: int, pad: int | None
 ) -> Arrangement:
     if not seen.layout.several:
-        row = None if pad is None else placement.step * pad + int(placement.starts[0])
-        return Arrangement(start=start, pad=row)
+        return Arrangement(
+            start=start,
+            pad=None if pad is None else placement.step * pad + int(placement.starts[0]),
+        )
     names = placement.axes
     place = dict(zip(seen.slowest_first, names, strict=True))
     order = tuple(place[a] for a in range(len(names)))
     sizes = tuple(axis.pairs for axis in seen.axes)
-    full = odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names))
-    equal = len(set(sizes)) == 1 and full
+    equal = len(set(sizes)) == 1 and (odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names)))
     return Arrangement(
         rule="axial",
         axes=names,

@@ -47,8 +47,13 @@ def _table(array: Array, shape: tuple[int, ...]) -> Finding:
         remarks = [f"{size}; the largest distance (128 in T5) and the direction are not in numbers"]
     else:
         remarks = [f"{rows} rows for {heads} heads"]
-    verdict = "by_name" if spec is not None else "unknown"
-    return finding_of(array, kind="bias", verdict=verdict, spec=spec, remarks=tuple(remarks))
+    return finding_of(
+        array,
+        kind="bias",
+        verdict="by_name" if spec is not None else "unknown",
+        spec=spec,
+        remarks=tuple(remarks),
+    )
 
 
 def _written_out(array: Array, shape: tuple[int, ...]) -> Finding | None:
@@ -84,8 +89,11 @@ def _linear(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Fin
     decay = _decay(array, -slopes) if masked else None
     if decay is not None:
         return decay
-    inner = Array(array.name, array.dtype, (len(slopes),), lambda begin, end: -slopes[begin:end])
-    finding = judge_vector(inner, called="slopes", facts={})
+    finding = judge_vector(
+        Array(array.name, array.dtype, (len(slopes),), lambda begin, end: -slopes[begin:end]),
+        called="slopes",
+        facts={},
+    )
     if finding is None or not isinstance(finding.spec, ALiBi):
         return None
     return finding_of(

@@ -90,8 +90,9 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
             continue
         values = _rows(array, shape, min(rows, max(MOST_ENTRIES // width, 1)))
         if not np.isfinite(values).all():
-            remarks = ("it holds NaN or infinity",)
-            return finding_of(array, kind="table", verdict="unclear", remarks=remarks)
+            return finding_of(
+                array, kind="table", verdict="unclear", remarks=("it holds NaN or infinity",)
+            )
         eps = EPS[dtype_of(values, array.dtype)]
         fits = fit_table(values, eps=eps)
         # None, or several placements.
@@ -191,11 +192,13 @@ def _likeness(array: Array) -> Finding:
     if not shape or shape[0][0] < LEAST_ROWS or shape[0][1] < 4:
         return finding_of(array, kind="table", verdict="unclear")
     rows, width, _ = shape[0]
-    count = min(rows, SAMPLE, max(MOST_ENTRIES // width, 1))
-    values = np.asarray(_rows(array, shape[0], count), dtype=np.float64)
+    values = np.asarray(
+        _rows(array, shape[0], min(rows, SAMPLE, max(MOST_ENTRIES // width, 1))), dtype=np.float64
+    )
     if not values.any():
-        remark = ("all its entries are 0",)
-        return finding_of(array, kind="table", verdict="unclear", remarks=remark)
+        return finding_of(
+            array, kind="table", verdict="unclear", remarks=("all its entries are 0",)
+        )
     eps = EPS[dtype_of(values, array.dtype)]
     for noise in LIKENESSES:
         fits = fit_table(values, eps=eps, noise=noise)
@@ -203,10 +206,18 @@ def _likeness(array: Array) -> Finding:
             return _close(array, values, fits[0])
     name, off = _nearest(values)
     measures = {**measures_of(values), "nearest_residual": off}
-    remarks = (
-        f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the table's size",
+    return finding_of(
+        array,
+        kind="table",
+        verdict="unknown",
+        measures=measures,
+        remarks=(
+            (
+                f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the "
+                "table's size"
+            ),
+        ),
     )
-    return finding_of(array, kind="table", verdict="unknown", measures=measures, remarks=remarks)
 
 
 def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
@@ -235,8 +246,10 @@ def measures_of(values: np.ndarray) -> dict[str, float]:
     square = part @ part.T if len(part) < part.shape[1] else part.T @ part
     share = np.maximum(np.linalg.eigvalsh(square), 0)
     share = share[share > 0] / share.sum()
-    rank = math.exp(float(-(share * np.log(share)).sum()))
-    return {"smoothness": near - float(mean @ mean), "effective_rank": rank}
+    return {
+        "smoothness": near - float(mean @ mean),
+        "effective_rank": math.exp(float(-(share * np.log(share)).sum())),
+    }
 
 
 def _nearest(values: np.ndarray) -> tuple[str, float]:

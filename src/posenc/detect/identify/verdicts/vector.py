@@ -89,8 +89,12 @@ def _frequencies(array: Array, values: np.ndarray, dtype: str) -> Finding | None
     if np.sign(values).sum() <= 0:
         return None
     if dtype == "float16" and (values == 0).any() and values[values > 0].min() < 2.0**-14:
-        remarks = ("slow frequencies have become 0 in float16",)
-        return finding_of(array, kind="frequencies", verdict="unclear", remarks=remarks)
+        return finding_of(
+            array,
+            kind="frequencies",
+            verdict="unclear",
+            remarks=("slow frequencies have become 0 in float16",),
+        )
     return _rotary(array, values, dtype)
 
 
