@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc.detect.fit import words
-from posenc.detect.fit.departures import few
-from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.frequencies import few, fit_frequencies
 from posenc.detect.fit.ladders import MARGIN, bits_of, real_bits, roundest_within, stated
 from posenc.detect.fit.turns import attempt
 from posenc.encodings.bias.alibi import ALiBi
@@ -151,9 +150,8 @@ def even_slopes(size: np.ndarray, tolerance: float) -> SlopeFit | None:
     """Slopes of no recipe that are evenly spaced."""
     for fit in fit_frequencies(size, tolerance, lists=False) if size.all() else ():
         if fit.ladder.spacing == "linear" and fit.margin >= MARGIN:
-            spec = ALiBi(len(size), slopes=tuple(fit.rungs.tolist()))
             return SlopeFit(
-                spec,
+                ALiBi(len(size), slopes=tuple(fit.rungs.tolist())),
                 fit.residual,
                 fit.evidence,
                 fit.description,

@@ -40,9 +40,11 @@ def bits_of(value: float) -> float:
     value = abs(value)
     if value in (0.0, 1.0):
         return 1.0
-    if not math.isfinite(value):
-        return math.inf
-    return min(_decimal_bits(value), _binary_bits(value), 4 + _decimal_bits(value / math.pi))
+    return (
+        math.inf
+        if not math.isfinite(value)
+        else min(_decimal_bits(value), _binary_bits(value), 4 + _decimal_bits(value / math.pi))
+    )
 
 
 def real_bits(error: float) -> float:
@@ -58,9 +60,8 @@ def roundest(value: float, error: float) -> float | None:
 def roundest_within(low: float, high: float) -> float | None:
     """The cheapest number from `low` to `high`, unless its roundness may be an accident."""
     best = cheapest(low, high)
-    if best is not None and bits_of(best) + GUARD > real_bits((high - low) / (high + low)):
-        best = None
-    return best
+    sure = best is not None and bits_of(best) + GUARD <= real_bits((high - low) / (high + low))
+    return best if sure else None
 
 
 def cheapest(low: float, high: float) -> float | None:

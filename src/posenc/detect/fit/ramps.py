@@ -6,6 +6,7 @@ ramp. YaRN's ramp is linear in the index of the pair, that of Llama 3 in the tur
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -61,15 +62,12 @@ def pieces(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
 
 def _longest(log_f: np.ndarray, tol: np.ndarray) -> int:
     """How many of the first frequencies lie on one line: by halving."""
-    few, many = 2, len(log_f)
-    x = np.arange(many, dtype=np.float64)
-    while few < many:
-        half = (few + many + 1) // 2
-        if line(x[:half], log_f[:half], tol[:half]) is None:
-            many = half - 1
-        else:
-            few = half
-    return few
+    x = np.arange(len(log_f), dtype=np.float64)
+    return 2 + bisect.bisect_left(
+        range(3, len(log_f) + 1),
+        True,
+        key=lambda n: line(x[:n], log_f[:n], tol[:n]) is None,
+    )
 
 
 def _common_slopes(
@@ -222,8 +220,12 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     if low < 0 or high > 2 * ramp.pairs - 1:
         return
     # An error of the bounds, in indices, is one of the length in logarithms.
-    reach = (spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope
-    error = max(reach * math.log(ramp.base) / ramp.pairs, 1e-9)
+    error = max(
+        ((spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope)
+        * math.log(ramp.base)
+        / ramp.pairs,
+        1e-9,
+    )
     length = 2 * math.pi * ramp.base ** (high / ramp.pairs)
     if not 2 <= length <= LARGEST_LENGTH:
         return

@@ -61,11 +61,16 @@ def of_scores(
     """
     width, sizes = queries.shape[-1], np.abs(queries) @ np.abs(keys).T
     q, k = np.abs(queries).sum(-1)[:, None], np.abs(keys).sum(-1)[None, :]
-    result = {}
-    for dtype, bound in bounds.items():
-        off = q * bound[None, :] + k * bound[:, None] + width * bound[:, None] * bound[None, :]
-        result[dtype] = factors * (off + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes)
-    return result
+    return {
+        dtype: factors
+        * (
+            q * bound[None, :]
+            + k * bound[:, None]
+            + width * bound[:, None] * bound[None, :]
+            + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes
+        )
+        for dtype, bound in bounds.items()
+    }
 
 
 # --- the precision of numbers, seen in their digits -----------------------------------------------

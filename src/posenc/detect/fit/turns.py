@@ -153,8 +153,11 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         return np.full((x.shape[1], spec.pairs), np.nan + 0j), np.full(x.shape[:2], math.inf)
     begin = 0 if channels.part == "leading" else width - spec.dim
     first, second = begin + np.array(channels.channels(spec.dim)).T
-    halves = begin + np.arange(2 * spec.pairs).reshape(2, -1)
-    into, and_into = halves if channels.output == "half" else (first, second)
+    into, and_into = (
+        (begin + np.arange(2 * spec.pairs).reshape(2, -1))
+        if channels.output == "half"
+        else (first, second)
+    )
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
     pair = np.array([(a * u + b * v) / size, (a * v - b * u) / size])

@@ -23,8 +23,7 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.infer.agreement import Expectation, in_units, made_by
-from posenc.detect.infer.result import Inferred, of_bias, of_table
+from posenc.detect.infer.result import Expectation, Inferred, in_units, made_by, of_bias, of_table
 from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.reach import Tally
@@ -165,9 +164,11 @@ def _subject(source: Any, dim: int | None, kind: Any, options: dict[str, Any]) -
 
 def _recording(source: Any) -> bool:
     """Whether something is recorded inputs and outputs, rather than code or buffers."""
-    if isinstance(source, Mapping):
-        return bool({"input", "output", "positions"} & {*source})
-    return isinstance(source, (tuple, list)) and not any(map(callable, source))
+    return (
+        bool({"input", "output", "positions"} & {*source})
+        if isinstance(source, Mapping)
+        else isinstance(source, (tuple, list)) and not any(map(callable, source))
+    )
 
 
 # --- rotations ------------------------------------------------------------------------------------
@@ -236,9 +237,11 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
             continue
         steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
         rounding = tolerances.seen(matrices)
-        if subject.kind == "rotary" and rounding in tolerances.HALVES:
-            return _of_tokens(subject, places, steps_, rounding)
-        return from_matrices(matrices, steps_)
+        return (
+            _of_tokens(subject, places, steps_, rounding)
+            if subject.kind == "rotary" and rounding in tolerances.HALVES
+            else from_matrices(matrices, steps_)
+        )
     raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT}: {refused}")
 
 
@@ -252,8 +255,13 @@ def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: s
 def _matrices(subject: Subject, places: np.ndarray) -> np.ndarray:
     """What becomes of every basis vector, (positions, in, out)."""
     if subject.kind == "rotary":
-        x = np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2)
-        return np.moveaxis(subject.rotate(x, places)[:, 0], 1, 0)
+        return np.moveaxis(
+            subject.rotate(
+                np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2), places
+            )[:, 0],
+            1,
+            0,
+        )
     cos, sin = subject.cos_sin(places)
     pairs = np.arange(cos.shape[-1])
     matrices = np.zeros((len(places), 2 * len(pairs), 2 * len(pairs)))

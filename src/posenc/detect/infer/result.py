@@ -1,7 +1,7 @@
 """What `posenc.infer_spec` returns: an encoding, and how far an implementation is from it.
 
 Of tables and biases, which are functions of positions, it is made here: by their rows, and by what
-distances get.
+distances get. What a rotation makes of inputs, and what arithmetic explains of that, is here too.
 """
 
 from __future__ import annotations
@@ -14,10 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from posenc import functional
 from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value, to_json
-from posenc.detect.fit import biases, departures
+from posenc.detect.fit import biases, tolerances
+from posenc.detect.fit.frequencies import Departures, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
+from posenc.detect.fit.rotations.rotation import MeasuredTurns
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.identify.identify import identify
 from posenc.detect.subject import CannotAsk, Reach, Subject, Survey
 from posenc.detect.subject.smallest import SmallestCall
@@ -25,8 +29,6 @@ from posenc.detect.subject.survey import survey
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
-from posenc.functional import bias as bias_of
-from posenc.functional import frequencies
 
 
 @dataclass(frozen=True)
@@ -147,9 +149,11 @@ def _written(argument: Any) -> str:
 
 
 def _some(values: tuple[int, ...]) -> str:
-    if len(values) <= 12:
-        return ", ".join(map(str, values))
-    return f"{', '.join(map(str, values[:8]))}, ..., {values[-1]}"
+    return (
+        ", ".join(map(str, values))
+        if len(values) <= 12
+        else f"{', '.join(map(str, values[:8]))}, ..., {values[-1]}"
+    )
 
 
 SHARED = 40  # distances in one bucket with another: fewer may be an accident
@@ -196,7 +200,7 @@ def of_table(subject: Subject) -> Inferred:
     eps = FLOAT32 if (rows == rows.astype(np.float32)).all() else FLOAT64
     start = abs(getattr(getattr(spec, "arrangement", None), "start", 0))
     # Errors of angles grow with the largest frequency.
-    fastest = max(1.0, float(np.abs(frequencies(spec)).max()))
+    fastest = max(1.0, float(np.abs(functional.frequencies(spec)).max()))
 
     def allowed(_: Any, values: np.ndarray, positions: np.ndarray, __: str) -> np.ndarray:
         room = scale * (8 * eps + 8 * eps * fastest * (np.abs(positions) + start))
@@ -263,10 +267,10 @@ def of_bias(subject: Subject) -> Inferred:
         )
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
-    exact, departed = spec, departures.Departures()
+    exact, departed = spec, Departures()
     if isinstance(spec, ALiBi):
         slopes = -written[:, 1, 0]
-        departed = departures.departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
+        departed = departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
     if departed.odd:
         exact = ALiBi(heads, slopes=tuple(slopes.tolist()), form=spec.form)
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
@@ -274,7 +278,7 @@ def of_bias(subject: Subject) -> Inferred:
     double = not (values == values.astype(np.float32)).all()
 
     def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-        values = np.asarray(bias_of(exact, q, k, params=params or None, dtype="float64"))
+        values = np.asarray(functional.bias(exact, q, k, params=params or None, dtype="float64"))
         return np.where(k[None, :] > q[:, None], -math.inf, values) if masked else values
 
     def allowed(_: Any, values: np.ndarray, __: Any, ___: str) -> np.ndarray:
@@ -282,12 +286,16 @@ def of_bias(subject: Subject) -> Inferred:
         return (2.0**-40 if double else 2.0**-21) * size + (FLOAT64 if double else FLOAT32)
 
     # Learned values are known of the distances that were read.
-    end = int(parted[1][-1]) if params and parted is not None else 2**17
     return _inferred(
         subject,
         spec,
         params,
-        survey(subject, expected, end=end, allowed=allowed),
+        survey(
+            subject,
+            expected,
+            end=int(parted[1][-1]) if params and parted is not None else 2**17,
+            allowed=allowed,
+        ),
         notes,
         departed.sentences(slopes=True),
     )
@@ -318,3 +326,66 @@ def _weights(
     unseen = sorted(set(range(spec.buckets)) - set(bucket.tolist()))
     note = f"no distance up to {distances[-1]:,} falls into the buckets {unseen}: they are 0 here"
     return {"weight": weight}, (note,) if unseen else ()
+
+
+# --- what an encoding makes of inputs -------------------------------------------------------------
+
+
+class Expectation:
+    """What a fit makes of queries and keys at steps of some unit, and what arithmetic explains."""
+
+    def __init__(self, fit: RotationFit, turns: MeasuredTurns, unit: float) -> None:
+        self.fit, self.turns, self.unit = fit, turns, unit
+
+    def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Queries (batch, heads, seq, channels) at rows of positions, turned."""
+        return self._made(x, rows, self.fit)
+
+    def keys(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The same of keys."""
+        other: Any = "key" if self.fit.role == "query" else "query"
+        return self._made(x, rows, self.fit._replace(role=other))
+
+    def _made(self, x: np.ndarray, rows: np.ndarray, fit: RotationFit) -> np.ndarray:
+        places = in_units(rows, self.unit)
+        return (
+            made_by(fit, x, places[0])
+            if (places == places[:1]).all()
+            else np.concatenate([made_by(fit, x[[b]], row) for b, row in enumerate(places)])
+        )
+
+    def allowed(
+        self, x: np.ndarray, wanted: np.ndarray, rows: np.ndarray, dtype: str
+    ) -> np.ndarray:
+        """The difference that the arithmetic of the implementation explains."""
+        steps = rows[..., None] if rows.ndim == 2 else rows
+        # Coordinates that are no integers are handed over in float32.
+        eps = self.turns.eps if self.unit == 1 and dtype not in tolerances.HALVES else FLOAT32
+        room = self.turns.allowed(x, wanted, steps[:, None], eps)
+        return (
+            room
+            if dtype not in tolerances.HALVES
+            else room + 4 * tolerances.ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
+        )
+
+
+def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
+    """Coordinates of some steps."""
+    return steps if unit == 1 else (steps * unit).astype(np.float32)
+
+
+def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """What the encoding makes of x (..., seq, channels), float64."""
+    inputs = x.astype(np.float64)
+    inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
+    # Learned values are those of one head, whatever the axes of x.
+    flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    turned = functional.rotate(
+        fit.exact if fit.departed else fit.spec, flat, positions=positions, role=fit.role,
+        params=fit.params or None,
+    ).reshape(inner.shape)  # fmt: skip
+    if fit.channels is None:
+        return np.asarray(turned)
+    out = inputs.copy()
+    out[..., list(fit.channels)] = turned
+    return out

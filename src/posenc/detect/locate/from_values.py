@@ -222,10 +222,12 @@ def _positions(spec: Any, reading: Interpretation, low: int, high: int, *, most:
     each = [on_axis(group, low, high, most) if group else None for group in groups]
     lists = [(None,) if hits is None else hits.positions for hits in each]
     combined = itertools.islice(itertools.product(*lists), most)
-    listed = all(hits is None or hits.listed == "all" for hits in each)
     return Hits(
         tuple(combined),
-        "all" if listed and math.prod(len(values) for values in lists) <= most else "first",
+        "all"
+        if all(hits is None or hits.listed == "all" for hits in each)
+        and math.prod(len(values) for values in lists) <= most
+        else "first",
     )
 
 
@@ -244,6 +246,8 @@ def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Hi
 
 def up_to(position: Any, low: int, high: int) -> float:
     """How many positions of the range lie no further from 0 than this one."""
-    if isinstance(position, tuple):
-        return math.prod(up_to(p, low, high) for p in position if p is not None)
-    return float(vector_problem.up_to(position, low, high, real=False))
+    return (
+        math.prod(up_to(p, low, high) for p in position if p is not None)
+        if isinstance(position, tuple)
+        else float(vector_problem.up_to(position, low, high, real=False))
+    )

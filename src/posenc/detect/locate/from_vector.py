@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.locate.arcs import TURN, arcs_of, density, refuse
+from posenc.detect.locate.arcs import MOST, TURN, arcs_of, density, refuse
 from posenc.detect.locate.from_values import Constraint, joined, on_axis
-from posenc.detect.locate.inverse import MOST
 from posenc.detect.locate.result import Fit, Sibling, siblings
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
@@ -180,10 +179,12 @@ def _listed(
     if not joint or not hits or not hits.positions:
         return None
     expected = math.prod(density(c.arcs) for c in joint) * (high - low + 1)
-    row = rebuilt(model, [(hits.positions[0],)])[0]
-    off = float(np.sqrt(np.mean((sample.values - model.scale * row) ** 2)))
+    off = float(
+        np.sqrt(
+            np.mean((sample.values - model.scale * rebuilt(model, [(hits.positions[0],)])[0]) ** 2)
+        )
+    )
     positions = list(hits.positions)
-    total = len(positions) if hits.listed == "all" else MOST_KEPT
     return Attempt(
         positions,
         off,
@@ -191,7 +192,7 @@ def _listed(
         None,
         model.scale,
         exact=True,
-        total=total,
+        total=len(positions) if hits.listed == "all" else MOST_KEPT,
     )
 
 
@@ -215,8 +216,9 @@ def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt,
         tried.append((float(off[k]), int(around[k]), changed, mean))
     off_best, position, changed, mean = min(tried, key=lambda entry: entry[0])
     # The libraries' powers and sines differ in the last bits, which a large angle multiplies.
-    slack = 4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3
-    if off_best > min(slack, 0.02) * max(abs(hit.scale), 1e-30):
+    if off_best > min(4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3, 0.02) * max(
+        abs(hit.scale), 1e-30
+    ):
         return None
     replay = hit._replace(positions=[position], residual=mean, exact=True, total=1)
     return replay, model._replace(spec=changed)
@@ -337,8 +339,9 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     bits, rival = 1000.0, None
     if rivals:
         nearest = squares[rivals[0]]
-        ratio = nearest / max(squares[best], 1e-30)
-        bits = min(width / 2 * math.log2(max(ratio, 1.0)), 1000.0) - math.log2(count)
+        bits = min(
+            width / 2 * math.log2(max(nearest / max(squares[best], 1e-30), 1.0)), 1000.0
+        ) - math.log2(count)
         rival = _place(limits, rivals[0]), math.sqrt(nearest / width)
     if not exact and bits < CLAIM:
         return ()

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc import functional
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, SpecError, bad_argument
@@ -21,8 +22,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.encodings.table.learned import Learned
-from posenc.functional import table as rows_of
-from posenc.functional import wavelengths
 
 FARTHEST = 2**31 - 1
 CONVENTIONS = ("siblings", "stated")
@@ -118,8 +117,7 @@ def _named(spec: Any) -> str:
 
 def _check(spec: Any, conventions: str) -> None:
     name = (spec if isinstance(spec, type) else type(spec)).__name__
-    other = not isinstance(spec, Spec)
-    refuse((other, "locate", "a spec such as posenc.Sinusoidal(512)", name))
+    refuse((not isinstance(spec, Spec), "locate", "a spec such as posenc.Sinusoidal(512)", name))
     caller, table = _named(spec), inner(spec)
     rotary = isinstance(spec, RotarySpec)
     refuse(
@@ -175,8 +173,8 @@ def _of_values(
     )  # fmt: skip
     phases_of(table)
     for dimension in values:
-        zero = columns_of(table).pair[dimension] < 0
-        refuse((zero, caller, "a dimension that holds a sine or cosine",
+        refuse((columns_of(table).pair[dimension] < 0, caller,
+                "a dimension that holds a sine or cosine",
                 f"{dimension}, which is zero in every row"))  # fmt: skip
     low, high = _range(within, (0, FARTHEST), caller, whole=True)
     fits, tried = from_values.search(table, values, int(low), int(high), conventions)
@@ -194,8 +192,8 @@ def _range(
         fine = False
     where, ends = f"{caller}: within", "two numbers, the least and the largest position"
     refuse((not fine, where, ends, repr(within)))
-    far = within is not None and max(abs(low), abs(high)) > 2**40
-    refuse((far, where, "positions up to 2**40", repr(within)))
+    refuse((within is not None and max(abs(low), abs(high)) > 2**40, where,
+            "positions up to 2**40", repr(within)))  # fmt: skip
     return (math.ceil(low), math.floor(high)) if whole else (low, high)
 
 
@@ -245,9 +243,9 @@ def _of_vector(
     refuse((width != table.dim, f"{caller}: x", f"a vector of width {table.dim}", width))
     scale = scale_of(table, params)
     if isinstance(table, Learned):
-        todo = "`params=` holds the rows that are compared."
         if params is None:
-            raise bad_argument(caller, "the parameters of the table", None, todo)
+            raise bad_argument(caller, "the parameters of the table", None,
+                               "`params=` holds the rows that are compared.")  # fmt: skip
         fits = from_vector.nearest_rows(table, sample, params)
         location = Location(fits, spec, (0, max(table.limits) - 1), 1)
         return replace(location, story=tuple(of_vector(location)))
@@ -268,11 +266,15 @@ def _of_vector(
 def _odd_one_out(location: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
     """The entry that alone is far off, as a misprint is."""
     best = location.best
-    if best is None or len(best.positions) != 1 or sample.values.size < 8:
+    if (
+        best is None
+        or len(best.positions) != 1
+        or sample.values.size < 8
+        or not isinstance(best.spec, TableSpec)
+        or best.spec.shapes
+    ):
         return ()
-    if not isinstance(best.spec, TableSpec) or best.spec.shapes:
-        return ()
-    row = np.asarray(rows_of(best.spec, [best.positions[0]], dtype="float64"))[0]
+    row = np.asarray(functional.table(best.spec, [best.positions[0]], dtype="float64"))[0]
     off = np.abs(sample.values - row)
     worst = int(off.argmax())
     if off[worst] < max(6 * np.sqrt(np.mean(np.delete(off, worst) ** 2)), 2 * sample.tolerance):
@@ -311,7 +313,7 @@ def _ranges(
     axes = range(len(table.axes))
     if table.coordinates != "real":
         return dict.fromkeys(axes, _range(within, (-FARTHEST, FARTHEST), caller, whole=True))
-    phases, waves = phases_of(table), wavelengths(table)
+    phases, waves = phases_of(table), functional.wavelengths(table)
     finite = [waves[(phases.axis == axis) & np.isfinite(waves)] for axis in axes]
     reaches = [float(own.max()) / 2 if own.size else 1.0 for own in finite]
     return {
@@ -328,8 +330,9 @@ def _of_turned(
     conventions: str,
 ) -> Location:
     caller = _named(spec)
-    todo = "An angle shows beside what was turned alone: give the query or key as before=."
-    refuse((before is None, caller, "`before` and `x`", "x alone", todo))
+    refuse((before is None, caller, "`before` and `x`", "x alone",
+            "An angle shows beside what was turned alone: give the query or key as before=."),
+    )  # fmt: skip
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)
     typical = float(np.sqrt(np.mean(other.values**2)))

@@ -49,9 +49,11 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
 def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
     size = abs(scale_of(result.stated))
     large = [v.text for v in values.values() if abs(v.middle) > size]
-    if large:
-        return f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
-    return "A larger range, or fewer values at once, may have one."
+    return (
+        f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
+        if large
+        else "A larger range, or fewer values at once, may have one."
+    )
 
 
 def _worked(

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect.locate.inverse import MOST, TURN, Angle, solve
+from posenc.detect.locate.arcs import MOST, Angle, solve
 from posenc.detect.locate.result import Fit, Sibling, scale_of
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
@@ -128,7 +128,7 @@ def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
         sigma = noise / max(
             float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3
         )
-        half = math.remainder(second - first, TURN) / 2
+        half = math.remainder(second - first, math.tau) / 2
         if len(options) > 1 and abs(half) < 2 * sigma:
             # At its extreme a sine has one angle, known to half the way between the two.
             options, sigma = (first + half,), max(sigma, abs(half))
@@ -141,7 +141,7 @@ def differences(measured: MeasuredAngles, axis: int, positions: np.ndarray) -> n
     chosen = (measured.axis == axis) & (measured.frequency != 0)
     predicted = positions[:, None] * measured.frequency[chosen]
     left = (option - predicted for option in measured.options[chosen].T)
-    return np.fmin(*(np.abs(r - np.rint(r / TURN) * TURN) for r in left))
+    return np.fmin(*(np.abs(r - np.rint(r / math.tau) * math.tau) for r in left))
 
 
 def evidence(
@@ -245,11 +245,14 @@ def attempt(
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
         pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
-        counts = up_to(rows - start, low, high, real=real).tolist()
         each = np.array(
             [
                 evidence(s, left.shape[1], lone=lone, count=c, pace=pace, real=real)
-                for s, c in zip(squares.tolist(), counts, strict=True)
+                for s, c in zip(
+                    squares.tolist(),
+                    up_to(rows - start, low, high, real=real).tolist(),
+                    strict=True,
+                )
             ]
         )
         # Of two coordinates that leave as little, the one nearer to 0 is less of an accident.

@@ -313,9 +313,8 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     if (choice := next(itertools.chain.from_iterable(map(inner.forms, codes)), None)) is None:
         raise _refusal(maker, codes, inner)
     code = code_of(apply, tables=_Tables(choice, search.counter))
-    if code.has("cos", "sin", "tables"):
-        return code
-    return code._replace(slots=tabled(code.slots, choice.swapped))
+    known_by_name = code.has("cos", "sin", "tables")
+    return code if known_by_name else code._replace(slots=tabled(code.slots, choice.swapped))
 
 
 class _Tables:
@@ -358,10 +357,8 @@ def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
 
     def recording(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
         rows = [kept.get(token) for token in _tokens(x, positions)]
-        refuse_if(
-            any(row is None for row in rows),
-            "ask: the recording has no such token at that position",
-        )
+        refuse_if(any(row is None for row in rows),
+                  "ask: the recording has no such token at that position")  # fmt: skip
         return np.array(rows).reshape(x.shape)
 
     search.dim = x.shape[-1]

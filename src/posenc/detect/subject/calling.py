@@ -9,9 +9,7 @@ import numpy as np
 
 from posenc.detect.subject.code import refuse_if
 from posenc.detect.subject.discovery import Found, biases
-from posenc.detect.subject.forms import CallCounter, Form, Inquiry
-from posenc.detect.subject.forms import built as made_by
-from posenc.detect.subject.forms import turned as turned_by
+from posenc.detect.subject.forms import CallCounter, Form, Inquiry, built, turned
 
 PLACED = ("positions", "tables")  # ways to have tokens stand anywhere
 COUNTED = 2**14  # tokens of a sequence in which one token stands at its place
@@ -27,12 +25,10 @@ def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.nda
             for parts in zip(*[rows_made(form, row[None], counter) for row in rows], strict=True)
         ]
     if form.way == "positions":
-        return made_by(form, Inquiry(None, rows), counter)
+        return built(form, Inquiry(None, rows), counter)
     end, most = int(rows.max()) + 1, TABLED if form.way == "length" and not form.layout else COUNTED
     refuse_if(end > most, f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
-    return [
-        part[:, rows[0]] for part in made_by(form, Inquiry(None, np.arange(end)[None]), counter)
-    ]
+    return [part[:, rows[0]] for part in built(form, Inquiry(None, np.arange(end)[None]), counter)]
 
 
 def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -64,7 +60,7 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
             2,
         )
     if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
-        return turned_by(form, asked, counter)
+        return turned(form, asked, counter)
     return _in_place(form, asked, counter)
 
 
@@ -86,7 +82,7 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
-        parts = turned_by(
+        parts = turned(
             form,
             asked._replace(x=tokens, rows=np.repeat(np.arange(end)[None], len(x), axis=0)),
             counter,

@@ -197,9 +197,11 @@ def slots_of(function: Any) -> tuple[Slot, ...]:
              p.kind is p.KEYWORD_ONLY, p.kind is p.POSITIONAL_ONLY)
         for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     )  # fmt: skip
-    if slots or all(p.kind is not p.VAR_POSITIONAL for p in parameters):
-        return slots
-    return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+    return (
+        slots
+        if slots or all(p.kind is not p.VAR_POSITIONAL for p in parameters)
+        else tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+    )
 
 
 def tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
@@ -235,8 +237,11 @@ def code_of(function: Any, name: str = "", tables: Any = None) -> Callee:
 def codes_of(built: Any) -> Iterator[Callee]:
     """What can be called of an object, the likeliest first."""
     if isinstance(built, types.ModuleType):
-        own = [v for k, v in vars(built).items() if callable(v) and not k.startswith("_")]
-        yield from (code_of(v) for v in own if getattr(v, "__module__", "") == built.__name__)
+        yield from (
+            code_of(v)
+            for v in [v for k, v in vars(built).items() if callable(v) and not k.startswith("_")]
+            if getattr(v, "__module__", "") == built.__name__
+        )
         return
     if callable(built):
         yield code_of(built)
@@ -261,8 +266,12 @@ def instance(
     fixed, changed = fixed or {}, changed or {}
     passed: dict[str, Any] = {}
     left = {**sizes, **changed}
-    dtype = dtype_in(libraries_of(target)[0], "float32")
-    usual: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None, "dtype": dtype}
+    usual: dict[str, Any] = {
+        "length": LONGEST,
+        "base": BASE,
+        "device": None,
+        "dtype": dtype_in(libraries_of(target)[0], "float32"),
+    }
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
             passed[slot.name] = left.pop(slot.role)

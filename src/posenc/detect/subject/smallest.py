@@ -276,10 +276,9 @@ def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
         answer = f"subject.both({asked}{more})[{place}]"
     elif subject.kind == "bias":
         answer = f"subject.bias({_array(call.rows[0])}, {_array(call.keys[0])})"
-    elif subject.kind == "table":
-        answer = f"subject.rows({rows})"
     else:
-        answer = f"np.concatenate(subject.cos_sin({rows}), axis=-1)"
+        plain, pairs = f"subject.rows({rows})", f"subject.cos_sin({rows})"
+        answer = plain if subject.kind == "table" else f"np.concatenate({pairs}, axis=-1)"
     return [
         *lines,
         f"y = {answer}",

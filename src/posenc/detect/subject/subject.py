@@ -373,12 +373,9 @@ class Subject:
             )
         return np.broadcast_to(rows, (len(rows) if batch is None else batch, *rows.shape[1:]))
 
-    def _many(self, positions: Any) -> bool:
-        """Whether positions have an axis of rows."""
-        return np.ndim(positions) > 1 + (self._axes > 1)
-
     def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
-        return rows if self._many(positions) else rows[0]
+        """Rows, or the one of positions that have no axis of rows."""
+        return rows if np.ndim(positions) > 1 + (self._axes > 1) else rows[0]
 
     def _turns(self, places: np.ndarray) -> np.ndarray:
         """Cosines + i sines of pairs, (positions, pairs)."""

@@ -65,8 +65,6 @@ class Bench:
         self.spent = np.zeros(2)  # seconds and tokens of large calls
         self.until = math.inf
         self.limit = plan.DENSE + 2  # positions of a sequence that shorter ones begin
-        # Whether what is expected of a sequence depends on its length.
-        self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
         self.asked: list[plan.Call] = []
         self.refused: dict[str, str] = {}
@@ -189,8 +187,11 @@ class Bench:
         """One more than the last position that is answered, between an answer and a refusal."""
         while too_many - fewest > 1 and self.subject.kind != "bias":
             middle = (fewest + too_many) // 2
-            refused = self._failure(max(middle + step, 0), middle)
-            fewest, too_many = (fewest, middle) if refused else (middle, too_many)
+            fewest, too_many = (
+                (fewest, middle)
+                if self._failure(max(middle + step, 0), middle)
+                else (middle, too_many)
+            )
         return fewest
 
     # --- one call ---------------------------------------------------------------------------------
@@ -227,28 +228,24 @@ class Bench:
         return out
 
     def _answer_of(self, subject: Any, call: plan.Call) -> Any:
-        rows = call.rows
-        if subject.kind == "rotary":
-            x = self.x(call)
-            if call.after:
-                subject.both(x, rows, dtype=call.after)
-            return subject.both(x, rows, dtype=call.dtype, strided=call.strided,
-                                groups=call.groups)  # fmt: skip
-        if subject.kind == "bias":
-            return [subject.bias(rows[0], call.keys[0])]  # type: ignore[index]
-        if subject.kind == "table":
-            return [subject.rows(rows)]
-        return [np.concatenate(subject.cos_sin(rows), axis=-1)]
+        if subject.kind != "rotary":
+            ask = {"bias": subject.bias, "table": subject.rows}.get(subject.kind, subject.cos_sin)
+            return self._in_one(ask, call)
+        x, rows = self.x(call), call.rows
+        if call.after:
+            subject.both(x, rows, dtype=call.after)
+        return subject.both(x, rows, dtype=call.dtype, strided=call.strided,
+                            groups=call.groups)  # fmt: skip
+
+    def _in_one(self, ask: Callable[..., Any], call: plan.Call) -> list[np.ndarray]:
+        """What is answered to a question of positions, cosines beside sines."""
+        biased, plain = self.subject.kind == "bias", self.subject.kind in ("bias", "table")
+        out = ask(call.rows[0], call.keys[0]) if biased else ask(call.rows)  # type: ignore[index]
+        return [np.asarray(out) if plain else np.concatenate(out, axis=-1)]
 
     def _wanted(self, call: plan.Call) -> list[np.ndarray]:
-        kind, rows = self.subject.kind, call.rows
-        if kind == "rotary":
-            return self._turned(call)
-        if kind == "bias":
-            return [np.asarray(self.expected(rows[0], call.keys[0]))]  # type: ignore[index]
-        if kind == "table":
-            return [np.asarray(self.expected(rows))]
-        return [np.concatenate(self.expected(rows), axis=-1)]
+        rotary = self.subject.kind == "rotary"
+        return self._turned(call) if rotary else self._in_one(self.expected, call)
 
     def _turned(self, call: plan.Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
@@ -258,7 +255,8 @@ class Bench:
             and not call.rows[0, 0].any()
             and not call.plain
             and call.rows.ndim == 2
-            and not self.of_length
+            # What is expected of a sequence may depend on its length.
+            and not getattr(self.expected, "of_length", False)
         ):
             # Every shorter sequence begins the one of all positions.
             if self.lines is None:

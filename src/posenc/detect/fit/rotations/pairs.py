@@ -175,8 +175,10 @@ def _usual(
             [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)],
         ):
             a, b = np.array(pairs).T
-            left = np.abs(squares[:, a] + squares[:, b])
-            if (left <= close * np.maximum(x[:, a] ** 2 + x[:, b] ** 2, np.mean(x**2))).all():
+            if (
+                np.abs(squares[:, a] + squares[:, b])
+                <= close * np.maximum(x[:, a] ** 2 + x[:, b] ** 2, np.mean(x**2))
+            ).all():
                 return pairs
     return None
 

@@ -54,8 +54,9 @@ class Placement(NamedTuple):
             zip(self.sizes, self.strides, self.starts, strict=True)
         ):
             # Along the slowest axis a table may go on.
-            place = i // stride if axis == slowest else i // stride % size
-            column = self.step * place + (int(start) if whole else start)
+            column = self.step * (i // stride if axis == slowest else i // stride % size) + (
+                int(start) if whole else start
+            )
             columns.append(np.where(i < 0, -1, column * (self.units[axis] if self.units else 1)))
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
@@ -64,10 +65,12 @@ class Placement(NamedTuple):
         if len(self.axes) == 1:
             fields = {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
             return {**fields, **({"unit": self.units[0]} if self.units else {})}
-        starts: object = self.starts[0] if len(set(self.starts)) == 1 else list(self.starts)
-        sizes = dict(zip(self.axes, self.sizes, strict=True))
-        units = {"units": list(self.units)} if self.units else {}
-        return {"sizes": sizes, "start": starts, "prefix": self.prefix, **units}
+        return {
+            "sizes": dict(zip(self.axes, self.sizes, strict=True)),
+            "start": self.starts[0] if len(set(self.starts)) == 1 else list(self.starts),
+            "prefix": self.prefix,
+            **({"units": list(self.units)} if self.units else {}),
+        }
 
     @property
     def rows(self) -> int:

@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.rotations.pairs import wrapped
+from posenc.detect.fit.rotations.pairs import FLOAT32, wrapped
 
-FLOAT32 = 2.0**-24
 FARTHEST = 2.0**22  # positions beyond it are not looked for
 # Turns of the slowest pair, each a candidate for the first position. Coarse phases exclude few of
 # them at a time, so fewer can be afforded.

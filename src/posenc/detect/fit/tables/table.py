@@ -120,12 +120,16 @@ def _fits(
             if fit is not None:
                 solved = True
                 spec, off = fit
-                grids = [axis.grid for axis in axes]
                 bits = evidence_of(
-                    body / scale, grids, layout.sines, layout.cosines, off.loosest / scale
+                    body / scale,
+                    [axis.grid for axis in axes],
+                    layout.sines,
+                    layout.cosines,
+                    off.loosest / scale,
                 )
-                weights = bits, guess.bits, guess.remarks
-                yield TableFit(spec, guess.placement, off.worst, off.allowed, *weights)
+                yield TableFit(
+                    spec, guess.placement, off.worst, off.allowed, bits, guess.bits, guess.remarks
+                )
         if solved:
             return
 
@@ -170,10 +174,11 @@ def evidence_of(
     allowed: float,
 ) -> float:
     """Bits of a table beyond columns that go on as their last two rows did, for each axis."""
-    bits = 0.0
-    for grid, *pairs in zip(grids, sines, cosines, strict=True):
-        bits += float(bend_bits(body[grid.rows][:, np.concatenate(pairs)], allowed).sum())
-    return bits
+    each = (
+        bend_bits(body[grid.rows][:, np.concatenate(pairs)], allowed)
+        for grid, *pairs in zip(grids, sines, cosines, strict=True)
+    )
+    return sum(float(bits.sum()) for bits in each)
 
 
 # --- rebuilding -----------------------------------------------------------------------------------
