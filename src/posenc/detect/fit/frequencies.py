@@ -214,8 +214,10 @@ def _suspects(f: np.ndarray) -> Iterator[np.ndarray]:
     left: list[int] = []
     line = np.log(np.where(f > 0, f, 1.0))
     while len(rest) > words.FEW and len(left) < SUSPECTS[-1]:
-        others = (np.delete(rest, k) for k in range(len(rest)))
-        bends = [np.abs(np.diff(np.diff(line[x]) / np.diff(x))).sum() for x in others]
+        bends = [
+            np.abs(np.diff(np.diff(line[x]) / np.diff(x))).sum()
+            for x in (np.delete(rest, k) for k in range(len(rest)))
+        ]
         left.append(int(rest[np.argmin(bends)]))
         rest = np.setdiff1d(rest, left)
         if len(left) in SUSPECTS:

@@ -191,14 +191,12 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
     """What the base may be, for each denominator; round ones first, then the plainest."""
     options = []
     for name, bits in DENOMINATORS:
-        low, high = 0.0, math.inf
-        for slopes, count, width in ladders:
-            divisor = float(Ladder(denominator=name).divisor(count=count, width=width))
-            if divisor <= 0 or max(abs(s) for s in slopes) * divisor > 200:
-                low, high = 1.0, 0.0
-                break
-            least, most = sorted(math.exp(-slope * divisor) for slope in slopes)
-            low, high = max(low, least), min(high, most)
+        by = Ladder(denominator=name)
+        slopes = [(float(by.divisor(count=n, width=width)), both) for both, n, width in ladders]
+        if any(divisor <= 0 or max(map(abs, both)) * divisor > 200 for divisor, both in slopes):
+            continue
+        ends = [[math.exp(-slope * divisor) for slope in both] for divisor, both in slopes]
+        low, high = max(map(min, ends)), min(map(max, ends))
         if low > high:
             continue
         round_one, exact = roundest_within(low, high), real_bits((high - low) / (high + low))

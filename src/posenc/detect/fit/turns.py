@@ -141,8 +141,11 @@ def pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     # The word that the spec has comes first.
     words = [sorted(own, key=getattr(channels, name).__ne__) for name, own in WORDS.items()]
     for dim, *chosen in itertools.product((spec.dim, *others), *words):
-        changes = dict(zip(WORDS, chosen, strict=True))
-        candidate = attempt(spec.replace, pairing=channels.replace(**changes, blocks=()), dim=dim)
+        candidate = attempt(
+            spec.replace,
+            pairing=channels.replace(**dict(zip(WORDS, chosen, strict=True)), blocks=()),
+            dim=dim,
+        )
         if candidate is not None:
             yield candidate
 

@@ -193,8 +193,11 @@ def _of_rotation(
         replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
         allowed=expected.allowed if rotary else None,
     )  # fmt: skip
-    moved = isinstance(fit.spec, XPos) and choice.call is not None
-    centred = _other_centre(subject, axes, fit.spec) if moved else ""
+    centred = (
+        _other_centre(subject, axes, fit.spec)
+        if isinstance(fit.spec, XPos) and choice.call is not None
+        else ""
+    )
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -299,10 +302,9 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     caller = "infer_spec: source"
     if isinstance(source, Mapping):
         names = ("input", "output", "positions")
-        if not set(names) <= set(source):
-            raise bad_argument(
-                caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}"
-            )
+        refuse_if(not set(names) <= set(source), mismatch(
+            caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}",
+        ), ArgumentError)  # fmt: skip
         source = tuple(source[name] for name in names)
     refuse_if(
         not isinstance(source, (tuple, list)) or len(source) != 3,
@@ -331,8 +333,10 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         fit = rotations_of(turns, axes, base, unit)[0]
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
-    listed = any(isinstance(rule, Multipliers) for rule in getattr(fit.spec, "scaling", ()))
-    if listed and turns.rounding > FLOAT32:
+    if (
+        any(isinstance(rule, Multipliers) for rule in getattr(fit.spec, "scaling", ()))
+        and turns.rounding > FLOAT32
+    ):
         todo = "record it in float32, or at more positions"
         return Inferred(None, notes=(f"numbers of few digits follow no rule known here: {todo}.",))
     indices = coordinates[:, 0] if len(axes) == 1 else coordinates

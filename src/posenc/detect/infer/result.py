@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
@@ -125,15 +125,13 @@ class Inferred(Displayed):
                 f"  {beyond} difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
-        reach = self.reach.lines() or [f"{self.probes} calls"]
-        channels = [] if self.channels is None else [f"on the channels {_some(self.channels)}"]
-        rest: tuple[Iterable[Any], ...] = (
-            [] if self.call is None else [self.call],
-            reach,
-            channels,
-            self.notes,
-        )
-        return "\n".join([*lines, *(f"  {line}" for part in rest for line in part)])
+        rest = [
+            *([] if self.call is None else [self.call]),
+            *(self.reach.lines() or [f"{self.probes} calls"]),
+            *([] if self.channels is None else [f"on the channels {_some(self.channels)}"]),
+            *self.notes,
+        ]
+        return "\n".join([*lines, *(f"  {line}" for line in rest)])
 
 
 def _written(argument: Any) -> str:
@@ -143,9 +141,11 @@ def _written(argument: Any) -> str:
     if isinstance(argument, tuple) and argument and isinstance(argument[0], Value):
         text = ", ".join(brief(item, _written) for item in argument)
         return f"({text})" if len(argument) > 1 else text
-    if isinstance(argument, tuple) and len(argument) > 6:
-        return f"({', '.join(map(str, argument[:3]))}, ..., {argument[-1]})"
-    return repr(argument)
+    return (
+        f"({', '.join(map(str, argument[:3]))}, ..., {argument[-1]})"
+        if isinstance(argument, tuple) and len(argument) > 6
+        else repr(argument)
+    )
 
 
 def _some(values: tuple[int, ...]) -> str:

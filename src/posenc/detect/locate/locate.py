@@ -130,12 +130,11 @@ def _check(spec: Any, conventions: str) -> None:
          "Fix it: `spec.at(length)`."),
     )  # fmt: skip
     angles = (rotary and hasattr(spec, "matrix")) or sinusoids(table)
-    reasons = {
+    todo = {
         "bias": "A bias knows the distance of a query and a key; no number of it has a position.",
         "relative": "It knows distances of queries and keys; no number of it has a position.",
         "rotary": "Its pairs mix the axes, so no coordinate can be found by itself.",
-    }
-    todo = reasons.get(spec.kind, "Nothing is known of how its rows follow from positions.")
+    }.get(spec.kind, "Nothing is known of how its rows follow from positions.")
     other = not (angles or isinstance(table, Learned))
     refuse((other, caller, "an encoding whose rows can be inverted", spec.kind, todo))
 

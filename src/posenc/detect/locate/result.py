@@ -197,7 +197,6 @@ class Location(Displayed):
 
 
 def _described(fit: Fit) -> dict[str, Any]:
-    rival = fit.rival
     return {
         "convention": list(fit.convention) or ["as stated"],
         "positions": [_plain(position) for position in fit.positions],
@@ -205,7 +204,9 @@ def _described(fit: Fit) -> dict[str, Any]:
         "expected_by_chance": fit.expected,
         "residual": fit.residual,
         "bits": fit.bits,
-        "rival": None if rival is None else {"position": _plain(rival[0]), "residual": rival[1]},
+        "rival": None
+        if fit.rival is None
+        else {"position": _plain(fit.rival[0]), "residual": fit.rival[1]},
         "spec": fit.spec.to_dict(),
     }
 
@@ -235,15 +236,21 @@ class Sibling(NamedTuple):
 
     def of(self, spec: Any) -> Any:
         """The stated encoding changed so, as far as a spec can say it."""
-        stated = {"ladder": self.ladder, "order": self.order}
-        changes: dict[str, Any] = {name: own for name, own in stated.items() if own is not None}
+        changes: dict[str, Any] = {
+            name: own
+            for name, own in {"ladder": self.ladder, "order": self.order}.items()
+            if own is not None
+        }
         if self.start is not None:
             changes["arrangement"] = spec.arrangement.replace(start=self.start)
         if self.scale != 1.0:
             factor = self.scale * spec.magnitude.table(spec.dim)
             root = math.sqrt(spec.dim)
-            named = {root: "sqrt_dim", 1 / root: "rsqrt_dim"}
-            close = [name for value, name in named.items() if math.isclose(value, factor)]
+            close = [
+                name
+                for value, name in {root: "sqrt_dim", 1 / root: "rsqrt_dim"}.items()
+                if math.isclose(value, factor)
+            ]
             changes["magnitude"] = spec.magnitude.replace(table_scale=(close or [factor])[0])
         return spec.replace(**changes) if changes else spec
 

@@ -169,8 +169,11 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     yield from _explained(best)
     if best.convention and result.as_stated is None:
         yield "With the formula as stated, no row fits."
-    turned = getattr(best.spec, "kind", "") == "rotary"
-    if turned and isinstance(best.positions[0], int) and best.positions[0] < 0:
+    if (
+        getattr(best.spec, "kind", "") == "rotary"
+        and isinstance(best.positions[0], int)
+        and best.positions[0] < 0
+    ):
         yield f"  If pairs turn the other way, it is position {-best.positions[0]}."
 
 

@@ -137,8 +137,11 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     modules = [m for name in names if isinstance(m := around.get(name), types.ModuleType)]
     own = [vars(m) for m in modules if m.__name__ not in LIBRARIES]
     inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
-    cells = getattr(method, "__closure__", None) or ()
-    inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
+    inner += [
+        cell.cell_contents
+        for cell in getattr(method, "__closure__", None) or ()
+        if cell != types.CellType()
+    ]
     for each in (*inner, *getattr(getattr(method, "__self__", None), "__dict__", {}).values()):
         yield from _named(each, depth + 1, seen)
 

@@ -59,9 +59,11 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
             counter,
             2,
         )
-    if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
-        return turned(form, asked, counter)
-    return _in_place(form, asked, counter)
+    return (
+        turned(form, asked, counter)
+        if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0])
+        else _in_place(form, asked, counter)
+    )
 
 
 def _joined(form: Form, each: list[Inquiry], counter: CallCounter, axis: int) -> list[np.ndarray]:

@@ -171,8 +171,11 @@ class Callee(NamedTuple):
     @property
     def layer(self) -> Any:
         """A type of layer that its buffers name, or the first layer."""
-        names: Any = getattr(self.function, "named_buffers", list)()
-        own = (name.removesuffix("_inv_freq") for name, _ in names if name.endswith("_inv_freq"))
+        own = (
+            name.removesuffix("_inv_freq")
+            for name, _ in getattr(self.function, "named_buffers", list)()
+            if name.endswith("_inv_freq")
+        )
         return next(own, 0)
 
     def has(self, *roles: str) -> bool:

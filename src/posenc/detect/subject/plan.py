@@ -112,13 +112,18 @@ class Schedule:
         ]  # fmt: skip
 
     def _far(self, end: int) -> list[Call]:
-        last = min(end, DENSE + 1) if self.form.way != "length" else end
-        calls = [Call("dense", np.arange(last)[None])]
+        calls = [
+            Call(
+                "dense", np.arange(min(end, DENSE + 1) if self.form.way != "length" else end)[None]
+            )
+        ]
         if end > DENSE + RUN and self.form.way in ("positions", "tables"):
-            first = self._scattered(end)[None, :EACH]
             calls += [
                 Call("scattered", rows)
-                for rows in (first, *self._scattered(end).reshape(-1, 1, EACH))
+                for rows in (
+                    self._scattered(end)[None, :EACH],
+                    *self._scattered(end).reshape(-1, 1, EACH),
+                )
             ]
         if end > DENSE + RUN and self.form.way in ("positions", "tables", "offset"):
             starts = [
@@ -172,10 +177,10 @@ class Schedule:
                 *self.rng.integers(6, min(end, DENSE), 20).tolist(),
             ]
         ]
-        cached = (1, 2, 3, 4, 5, 7, 8, 16, 33)  # queries, after a cache of earlier keys
         return [
             Call("first", line[:, :17], keys=line[:, :17]),
-            *(Call("unequal lengths", line[:, -queries:], keys=line) for queries in cached),
+            *(Call("unequal lengths", line[:, -queries:], keys=line)  # after a cache of other keys
+              for queries in (1, 2, 3, 4, 5, 7, 8, 16, 33)),
             Call("more queries than keys", line[:, :9], keys=line[:, :4]),
             Call("packed", packed, keys=packed),
             Call("jumps", mixed[:, :13], keys=mixed[:, 5:29]),

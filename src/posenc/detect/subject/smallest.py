@@ -271,8 +271,11 @@ def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
             lines[-1] += ".fresh()"
             lines.append(f"subject.both({asked}, dtype={call.after!r})")
         stated = {"dtype": "float32", "strided": False, "groups": 1}
-        changed = {name: getattr(call, name) for name in stated}
-        more = "".join(f", {k}={v!r}" for k, v in changed.items() if v != stated[k])
+        more = "".join(
+            f", {k}={getattr(call, k)!r}"
+            for k, usual in stated.items()
+            if getattr(call, k) != usual
+        )
         answer = f"subject.both({asked}{more})[{place}]"
     elif subject.kind == "bias":
         answer = f"subject.bias({_array(call.rows[0])}, {_array(call.keys[0])})"

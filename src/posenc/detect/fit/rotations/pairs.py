@@ -195,10 +195,12 @@ def _matched(
     partner = apart.argmin(axis=1)
     scale = np.sqrt(np.maximum(np.minimum(squares, squares[partner]), 1e-12))
     near = np.sqrt(np.maximum(apart[np.arange(len(changed)), partner], 0))
-    if (near > 1e-3 * scale + 1e-4).any() or (partner[partner] != np.arange(len(partner))).any():
-        return None
-    return sorted(
-        (int(changed[k]), int(changed[p])) for k, p in enumerate(partner.tolist()) if k < p
+    return (
+        None
+        if (near > 1e-3 * scale + 1e-4).any() or (partner[partner] != np.arange(len(partner))).any()
+        else sorted(
+            (int(changed[k]), int(changed[p])) for k, p in enumerate(partner.tolist()) if k < p
+        )
     )
 
 
@@ -221,8 +223,10 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     lines = []
     for a in range(len(axes)):
         along = ~np.delete(p, a, axis=1).any(axis=1)
-        if len(axes) > 1 and (p[0].any() or along.sum() < 2):
-            raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
+        refuse(
+            len(axes) > 1 and bool(p[0].any() or along.sum() < 2),
+            "positions along each axis by itself, from 0 on, are needed",
+        )
         lines.append(_line(p[along, a], angle[along], error[along], turns))
     frequency, errors, origins = (np.array(part) for part in zip(*lines, strict=True))
     spread, origin = errors.min(axis=0), origins[0]

@@ -286,6 +286,8 @@ def _asks(scaling: tuple[Scaling, ...], factor: float, close: float) -> bool:
 def _magnitude(scaling: tuple[Scaling, ...], factor: float, close: float) -> RotaryMagnitude:
     if _asks(scaling, factor, close):
         return RotaryMagnitude()
-    if factor == 1:
-        return RotaryMagnitude(at="none")
-    return RotaryMagnitude(attention_factor=tidy(factor, close / 40))
+    return (
+        RotaryMagnitude(at="none")
+        if factor == 1
+        else RotaryMagnitude(attention_factor=tidy(factor, close / 40))
+    )

@@ -73,8 +73,9 @@ def fit_bands(rows: np.ndarray, *, eps: float) -> tuple[TableFit, ...]:
             continue
         part, z = table[:whole], z[:whole]
         for axes in _axes(part, laid, z, strides, eps):
-            ladders = [_ladder(z[a.grid.rows, k], a, eps) for k, a in enumerate(axes)]
-            for choice in itertools.product(*ladders):
+            for choice in itertools.product(
+                *[_ladder(z[a.grid.rows, k], a, eps) for k, a in enumerate(axes)]
+            ):
                 fit = _verified(part, laid, axes, choice, eps)
                 if fit is not None:
                     return (fit,)

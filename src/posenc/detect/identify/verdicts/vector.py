@@ -66,9 +66,11 @@ def _falls(values: np.ndarray) -> bool:
     whole = 1 << (max(len(signs), 1).bit_length() - 1)
     if len(signs) > whole >= LEAST and bool((np.diff(size[:whole]) < 0).all()):
         size, signs = size[:whole], signs[:whole]
-    if not ((signs > 0).all() or (signs < 0).all()) or len(signs) < LEAST:
-        return False
-    return bool((np.diff(size) < 0).sum() >= len(signs) - 1) or bool((np.diff(size) > 0).all())
+    return (
+        len(signs) >= LEAST
+        and bool((signs > 0).all() or (signs < 0).all())
+        and bool((np.diff(size) < 0).sum() >= len(signs) - 1 or (np.diff(size) > 0).all())
+    )
 
 
 def _rotary_alone(finding: Finding) -> bool:
@@ -207,8 +209,9 @@ def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Fin
 def _slopes(array: Array, values: np.ndarray, dtype: str, called: str | None) -> Finding | None:
     """ALiBi's slopes, or others that are evenly spaced, if they are called slopes."""
     size, tolerance = np.abs(values), 1.5 * EPS[dtype] + 2.0**-22
-    named = called == "slopes"
-    fit = slopes_of(size, tolerance) or (even_slopes(size, tolerance) if named else None)
+    fit = slopes_of(size, tolerance) or (
+        even_slopes(size, tolerance) if called == "slopes" else None
+    )
     sure = fit is not None and fit.evidence - fit.description >= MARGIN
     if fit is None or (fit.odd and not sure):
         return None
