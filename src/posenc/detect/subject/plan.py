@@ -161,7 +161,7 @@ class Schedule:
             Call(
                 "ends of tables",
                 rows[None],
-                heads=33 if (self.subject.kind == "rotary" and self.form.way != "counted") else 1,
+                heads=33 if self.subject.kind == "rotary" and self.form.way != "counted" else 1,
             ),
         ]
 
