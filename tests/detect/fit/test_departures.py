@@ -10,9 +10,8 @@ import pytest
 import posenc
 from posenc import RoPE
 from posenc._core.io.files import rounded
-from posenc.detect.fit.departures import Departures, departures
-from posenc.detect.fit.frequencies import explained
-from posenc.detect.fit.rotations.usual import usual_rules
+from posenc.detect.fit.frequencies import Departures, departures, explained
+from posenc.detect.fit.rotations.rotation_specs import usual_rules
 from posenc.detect.fit.tolerances import dtype_of, seen
 from posenc.scaling import (
     NTK,

@@ -13,8 +13,7 @@ from tools.measure.detective_identify import rounded
 
 import posenc
 from posenc import Ladder
-from posenc.detect.fit.departures import tolerance_of
-from posenc.detect.fit.frequencies import fit_frequencies, nearest_ladder
+from posenc.detect.fit.frequencies import fit_frequencies, nearest_ladder, tolerance_of
 from posenc.detect.fit.ladders import MARGIN, bits_of, roundest
 from posenc.scaling import (
     NTK,

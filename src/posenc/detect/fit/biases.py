@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc.detect.fit import words
-from posenc.detect.fit.departures import few
-from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.frequencies import few, fit_frequencies
 from posenc.detect.fit.ladders import MARGIN, bits_of, real_bits, roundest_within, stated
 from posenc.detect.fit.turns import attempt
 from posenc.encodings.bias.alibi import ALiBi
@@ -122,8 +121,12 @@ def slopes_of(size: np.ndarray, tolerance: float) -> SlopeFit | None:
         if not measured > 0:
             continue
         max_bias, cost = stated(measured, tolerance / math.log(2) * whole / measured)
-        among = None if biased == len(size) else biased
-        spec = ALiBi(len(size), recipe=recipe, max_bias=max_bias, biased=among)
+        spec = ALiBi(
+            len(size),
+            recipe=recipe,
+            max_bias=max_bias,
+            biased=None if biased == len(size) else biased,
+        )
         ratio = spec.arrays["slopes"][:biased] / size[:biased]
         off = np.abs(ratio - 1)
         odd = np.flatnonzero(off > tolerance * (1 + measured / 4))
@@ -131,8 +134,15 @@ def slopes_of(size: np.ndarray, tolerance: float) -> SlopeFit | None:
             evidence = -math.log2(2 * tolerance) * (biased - len(odd))
             bits = 3 + cost + len(odd) * (math.log2(biased) + real_bits(tolerance))
             named = tuple(words.slope(int(head), float(1 / ratio[head])) for head in odd)
-            residual = float(np.delete(off, odd).max())
-            return SlopeFit(spec, residual, evidence, bits, named, bool(named), whole == biased)
+            return SlopeFit(
+                spec,
+                float(np.delete(off, odd).max()),
+                evidence,
+                bits,
+                named,
+                bool(named),
+                whole == biased,
+            )
     return None
 
 
@@ -140,7 +150,11 @@ def even_slopes(size: np.ndarray, tolerance: float) -> SlopeFit | None:
     """Slopes of no recipe that are evenly spaced."""
     for fit in fit_frequencies(size, tolerance, lists=False) if size.all() else ():
         if fit.ladder.spacing == "linear" and fit.margin >= MARGIN:
-            spec = ALiBi(len(size), slopes=tuple(fit.rungs.tolist()))
-            ends = f"slopes evenly spaced from {fit.rungs[0]:.10g} to {fit.rungs[-1]:.10g}"
-            return SlopeFit(spec, fit.residual, fit.evidence, fit.description, (ends,))
+            return SlopeFit(
+                ALiBi(len(size), slopes=tuple(fit.rungs.tolist())),
+                fit.residual,
+                fit.evidence,
+                fit.description,
+                (f"slopes evenly spaced from {fit.rungs[0]:.10g} to {fit.rungs[-1]:.10g}",),
+            )
     return None

@@ -40,9 +40,11 @@ def bits_of(value: float) -> float:
     value = abs(value)
     if value in (0.0, 1.0):
         return 1.0
-    if not math.isfinite(value):
-        return math.inf
-    return min(_decimal_bits(value), _binary_bits(value), 4 + _decimal_bits(value / math.pi))
+    return (
+        math.inf
+        if not math.isfinite(value)
+        else min(_decimal_bits(value), _binary_bits(value), 4 + _decimal_bits(value / math.pi))
+    )
 
 
 def real_bits(error: float) -> float:
@@ -58,9 +60,8 @@ def roundest(value: float, error: float) -> float | None:
 def roundest_within(low: float, high: float) -> float | None:
     """The cheapest number from `low` to `high`, unless its roundness may be an accident."""
     best = cheapest(low, high)
-    if best is not None and bits_of(best) + GUARD > real_bits((high - low) / (high + low)):
-        best = None
-    return best
+    sure = best is not None and bits_of(best) + GUARD <= real_bits((high - low) / (high + low))
+    return best if sure else None
 
 
 def cheapest(low: float, high: float) -> float | None:
@@ -68,8 +69,9 @@ def cheapest(low: float, high: float) -> float | None:
     if not 0 < low <= high < math.inf:
         return None
     least, most = low * (1 - EXACT), high * (1 + EXACT)
-    inside = [v for v in _candidates((low + high) / 2) if least <= v <= most]
-    return min(inside, key=bits_of, default=None)
+    return min(
+        [v for v in _candidates((low + high) / 2) if least <= v <= most], key=bits_of, default=None
+    )
 
 
 def stated(value: float, error: float) -> tuple[float, float]:
@@ -88,23 +90,30 @@ def stated_within(low: float, high: float) -> tuple[float, float]:
 
 def bend_bits(lines: np.ndarray, allowed: float | np.ndarray) -> np.ndarray:
     """Bits of entries beyond rows that go on as the last two did, with some slack for each."""
-    bend = np.abs(lines[2:] - 2 * lines[1:-1] + lines[:-2])
-    return np.asarray(np.log2(np.maximum(bend / (8 * allowed), 1)))
+    return np.asarray(
+        np.log2(np.maximum(np.abs(lines[2:] - 2 * lines[1:-1] + lines[:-2]) / (8 * allowed), 1))
+    )
 
 
 def _candidates(value: float) -> list[float]:
     units, exponent = (1.0, math.pi), math.floor(math.log2(value))
     decimals = (float(f"{value / u:.{digits}e}") * u for u in units for digits in range(13))
-    exponents = range(exponent, exponent - 7, -1)
-    return [1.0, *decimals, *(math.ldexp(round(math.ldexp(value, -n)), n) for n in exponents)]
+    return [
+        1.0,
+        *decimals,
+        *(math.ldexp(round(math.ldexp(value, -n)), n) for n in range(exponent, exponent - 7, -1)),
+    ]
 
 
 def _decimal_bits(value: float) -> float:
     for digits in range(13):
         text = f"{value:.{digits}e}"
         if abs(float(text) - value) <= EXACT * value:
-            exponent = abs(int(text.partition("e")[2]))
-            return 3 + (digits + 1) * math.log2(10) + math.log2(1 + exponent) / 2
+            return (
+                3
+                + (digits + 1) * math.log2(10)
+                + math.log2(1 + abs(int(text.partition("e")[2]))) / 2
+            )
     return 53.0
 
 
@@ -182,14 +191,12 @@ def bases(ladders: list[tuple[tuple[float, float], int, int]]) -> list[Base]:
     """What the base may be, for each denominator; round ones first, then the plainest."""
     options = []
     for name, bits in DENOMINATORS:
-        low, high = 0.0, math.inf
-        for slopes, count, width in ladders:
-            divisor = float(Ladder(denominator=name).divisor(count=count, width=width))
-            if divisor <= 0 or max(abs(s) for s in slopes) * divisor > 200:
-                low, high = 1.0, 0.0
-                break
-            least, most = sorted(math.exp(-slope * divisor) for slope in slopes)
-            low, high = max(low, least), min(high, most)
+        by = Ladder(denominator=name)
+        slopes = [(float(by.divisor(count=n, width=width)), both) for both, n, width in ladders]
+        if any(divisor <= 0 or max(map(abs, both)) * divisor > 200 for divisor, both in slopes):
+            continue
+        ends = [[math.exp(-slope * divisor) for slope in both] for divisor, both in slopes]
+        low, high = max(map(min, ends)), min(map(max, ends))
         if low > high:
             continue
         round_one, exact = roundest_within(low, high), real_bits((high - low) / (high + low))
@@ -226,8 +233,13 @@ def plain(f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
     if slopes is not None:
         options = bases([(slopes, count, 2 * count)])
         for base in options:
-            ladder = Ladder(denominator=base.denominator)
-            yield Guess(base.value, ladder, (), base.bits, same_ladders(base, options))
+            yield Guess(
+                base.value,
+                Ladder(denominator=base.denominator),
+                (),
+                base.bits,
+                same_ladders(base, options),
+            )
         yield from _grown_bases(slopes, count)
         return
     slopes = line(np.arange(len(f), dtype=np.float64), log_f, tol)
@@ -252,8 +264,9 @@ def _grown_bases(slopes: tuple[float, float], count: int) -> Iterator[Guess]:
     for base in [base for base in BASES if base < low]:
         factor = roundest_within((low / base) ** power, (high / base) ** power)
         if factor is not None and factor > 1:
-            bits = 1 + bits_of(base) + bits_of(factor) + RULE + TRIED
-            yield Guess(base, Ladder(), (NTK(factor),), bits)
+            yield Guess(
+                base, Ladder(), (NTK(factor),), 1 + bits_of(base) + bits_of(factor) + RULE + TRIED
+            )
 
 
 def _other_firsts(base: Base, log_f: np.ndarray, tol: np.ndarray, count: int) -> Iterator[Guess]:
@@ -291,8 +304,9 @@ def _mixed(
         return
     base = roundest_within(*sorted(math.exp(-s * count) / factor for s in slopes))
     if base is not None:
-        bits = 1 + bits_of(base) + RULE + bits_of(factor) + TRIED
-        yield Guess(base, Ladder(), (MixedNTK(factor),), bits)
+        yield Guess(
+            base, Ladder(), (MixedNTK(factor),), 1 + bits_of(base) + RULE + bits_of(factor) + TRIED
+        )
 
 
 def other_spacings(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:

@@ -6,6 +6,7 @@ ramp. YaRN's ramp is linear in the index of the pair, that of Llama 3 in the tur
 
 from __future__ import annotations
 
+import bisect
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -61,15 +62,12 @@ def pieces(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
 
 def _longest(log_f: np.ndarray, tol: np.ndarray) -> int:
     """How many of the first frequencies lie on one line: by halving."""
-    few, many = 2, len(log_f)
-    x = np.arange(many, dtype=np.float64)
-    while few < many:
-        half = (few + many + 1) // 2
-        if line(x[:half], log_f[:half], tol[:half]) is None:
-            many = half - 1
-        else:
-            few = half
-    return few
+    x = np.arange(len(log_f), dtype=np.float64)
+    return 2 + bisect.bisect_left(
+        range(3, len(log_f) + 1),
+        True,
+        key=lambda n: line(x[:n], log_f[:n], tol[:n]) is None,
+    )
 
 
 def _common_slopes(
@@ -136,8 +134,13 @@ def _by_index(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
         return
     for low, high in _whole_bounds(ramp, inside, int(kept[-1]), last):
         for length, fast, cost, remark in _lengths_of_bounds(ramp, low, high, last):
-            scaling = YaRN(factor, original_length=length, beta_fast=fast)
-            yield Guess(ramp.base, Ladder(), (scaling,), bits + cost, (remark,))
+            yield Guess(
+                ramp.base,
+                Ladder(),
+                (YaRN(factor, original_length=length, beta_fast=fast),),
+                bits + cost,
+                (remark,),
+            )
     if len(inside) >= 3:
         yield from _broken_bounds(ramp, inside, factor, bits)
 
@@ -192,12 +195,17 @@ def _lengths_of_bounds(
             continue
         length = int(cheapest(least, most) or least)
         slowest = length / fast_to
-        fastest = length / fast_from if fast_from else 64 * slowest
-        fast = usual or cheapest(max(slowest, 1 + 1e-9), fastest)
+        fast = usual or cheapest(
+            max(slowest, 1 + 1e-9), length / fast_from if fast_from else 64 * slowest
+        )
         if fast is not None and fast > 1:
             whole = f"from {math.ceil(begin)} to {most}"
-            remark = f"the bounds of the ramp are rounded: original_length is {whole}"
-            yield length, fast, bits_of(length) + (0.0 if usual else 3 + bits_of(fast)), remark
+            yield (
+                length,
+                fast,
+                bits_of(length) + (0.0 if usual else 3 + bits_of(fast)),
+                f"the bounds of the ramp are rounded: original_length is {whole}",
+            )
             return
 
 
@@ -212,8 +220,12 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     if low < 0 or high > 2 * ramp.pairs - 1:
         return
     # An error of the bounds, in indices, is one of the length in logarithms.
-    reach = (spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope
-    error = max(reach * math.log(ramp.base) / ramp.pairs, 1e-9)
+    error = max(
+        ((spread / slope) * (high - low) + float(ramp.error[inside].max()) / slope)
+        * math.log(ramp.base)
+        / ramp.pairs,
+        1e-9,
+    )
     length = 2 * math.pi * ramp.base ** (high / ramp.pairs)
     if not 2 <= length <= LARGEST_LENGTH:
         return
@@ -221,8 +233,12 @@ def _broken_bounds(ramp: _Ramp, inside: np.ndarray, factor: float, bits: float) 
     cost = cost if tidy == round(tidy) else real_bits(error)
     fast, written = stated(round(tidy) / (2 * math.pi * ramp.base ** (low / ramp.pairs)), error)
     if fast > 1:
-        scaling = YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none")
-        yield Guess(ramp.base, Ladder(), (scaling,), bits + (cost + 2 + written))
+        yield Guess(
+            ramp.base,
+            Ladder(),
+            (YaRN(factor, original_length=round(tidy), beta_fast=fast, rounding="none"),),
+            bits + (cost + 2 + written),
+        )
 
 
 def _by_turns(ramp: _Ramp, factor: float, bits: float) -> Iterator[Guess]:
@@ -291,6 +307,10 @@ def searched(f: np.ndarray, tol: np.ndarray) -> Iterator[Guess]:
             each = math.log2(max(float(values.max()), 2.0) * 10**decimals)
             if each * count > -np.log2(2 * np.minimum(tol, 0.5)).sum():
                 continue
-            scaling = (Multipliers(tuple(values.tolist()), use="divide"),)
-            yield Guess(base, Ladder(), scaling, 1 + bits_of(base) + RULE + each * count)
+            yield Guess(
+                base,
+                Ladder(),
+                (Multipliers(tuple(values.tolist()), use="divide"),),
+                1 + bits_of(base) + RULE + each * count,
+            )
             break

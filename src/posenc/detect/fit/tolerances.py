@@ -34,8 +34,10 @@ def of_angles(angles: np.ndarray, frequencies: np.ndarray, factor: float) -> Bou
     `angles` are p f, (..., pairs), before they are reduced to a turn; pairs whose frequency is 0 do
     not turn.
     """
-    turning = np.where(frequencies == 0, 1.0, np.abs(frequencies))
-    size = np.abs(angles) * (4 + np.abs(np.log(turning))) + 2
+    size = (
+        np.abs(angles) * (4 + np.abs(np.log(np.where(frequencies == 0, 1.0, np.abs(frequencies)))))
+        + 2
+    )
     result = {dtype: factor * unit * size for dtype, unit in ANGLES.items()}
     return result | {
         dtype: result[dtype] + factor * unit
@@ -59,11 +61,16 @@ def of_scores(
     """
     width, sizes = queries.shape[-1], np.abs(queries) @ np.abs(keys).T
     q, k = np.abs(queries).sum(-1)[:, None], np.abs(keys).sum(-1)[None, :]
-    result = {}
-    for dtype, bound in bounds.items():
-        off = q * bound[None, :] + k * bound[:, None] + width * bound[:, None] * bound[None, :]
-        result[dtype] = factors * (off + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes)
-    return result
+    return {
+        dtype: factors
+        * (
+            q * bound[None, :]
+            + k * bound[:, None]
+            + width * bound[:, None] * bound[None, :]
+            + (width * ANGLES[dtype] + ROUNDING[dtype]) * sizes
+        )
+        for dtype, bound in bounds.items()
+    }
 
 
 # --- the precision of numbers, seen in their digits -----------------------------------------------

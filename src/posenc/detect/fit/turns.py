@@ -87,8 +87,7 @@ def allowed(spec: RotarySpec, seen: PairTurns, size: Any) -> np.ndarray:
     frequencies = frequencies_of(spec, seen.length)
     start = getattr(getattr(spec, "arrangement", None), "start", 0)
     bounds = tolerances.of_angles((seen.first[:, None] + start) * frequencies, frequencies, size)
-    bounds = tolerances.of_turned(bounds, size) if seen.rotated else bounds
-    return ROOM * bounds[seen.dtype]
+    return ROOM * (tolerances.of_turned(bounds, size) if seen.rotated else bounds)[seen.dtype]
 
 
 def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:
@@ -142,8 +141,11 @@ def pairings(spec: RotarySpec, width: int) -> Iterator[RotarySpec]:
     # The word that the spec has comes first.
     words = [sorted(own, key=getattr(channels, name).__ne__) for name, own in WORDS.items()]
     for dim, *chosen in itertools.product((spec.dim, *others), *words):
-        changes = dict(zip(WORDS, chosen, strict=True))
-        candidate = attempt(spec.replace, pairing=channels.replace(**changes, blocks=()), dim=dim)
+        candidate = attempt(
+            spec.replace,
+            pairing=channels.replace(**dict(zip(WORDS, chosen, strict=True)), blocks=()),
+            dim=dim,
+        )
         if candidate is not None:
             yield candidate
 
@@ -154,8 +156,11 @@ def _fit(spec: RotarySpec, x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np
         return np.full((x.shape[1], spec.pairs), np.nan + 0j), np.full(x.shape[:2], math.inf)
     begin = 0 if channels.part == "leading" else width - spec.dim
     first, second = begin + np.array(channels.channels(spec.dim)).T
-    halves = begin + np.arange(2 * spec.pairs).reshape(2, -1)
-    into, and_into = halves if channels.output == "half" else (first, second)
+    into, and_into = (
+        (begin + np.arange(2 * spec.pairs).reshape(2, -1))
+        if channels.output == "half"
+        else (first, second)
+    )
     a, b, u, v = x[..., first], x[..., second], y[..., into], y[..., and_into]
     size = a * a + b * b
     pair = np.array([(a * u + b * v) / size, (a * v - b * u) / size])

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc import registry
+from posenc import functional, registry
 from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.calls import checked_call, own_arguments, refuse
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
@@ -21,10 +21,8 @@ from posenc._core.spec.example import USUAL
 from posenc.detect.fit.ladders import MARGIN, bend_bits
 from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
-from posenc.detect.identify.verdicts.bias import judge_bias
 from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
-from posenc.detect.identify.verdicts.vector import LONGEST, judge_vector
-from posenc.functional import bias, frequencies, table
+from posenc.detect.identify.verdicts.vector import LONGEST, judge_bias, judge_vector
 
 LEAST_VECTOR = 3
 SLACK = 4.0  # roundings of an entry, as stored and as computed by another package
@@ -128,8 +126,13 @@ def in_memory(name: str, value: Any) -> Array:
         except (ValueError, TypeError):
             raise ArgumentError(mismatch(f"identify: {name}", "numbers", "others")) from None
     if not is_array(value):
-        expected = "a path, an array, or a mapping of names to arrays"
-        raise ArgumentError(mismatch("identify", expected, type(value).__name__))
+        raise ArgumentError(
+            mismatch(
+                "identify",
+                "a path, an array, or a mapping of names to arrays",
+                type(value).__name__,
+            )
+        )
     dtype = dtype_name(value.dtype)
     value = value.detach() if hasattr(value, "detach") else value
     if dtype == "bfloat16":
@@ -173,8 +176,11 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
     """The finding on one array; `asked` if it is to be looked at whatever it is called."""
     kind = _called(array.name.translate(DIGITS))
     if array.dtype not in EPS:
-        why = array.why_not or f"its numbers are {array.dtype}"
-        return _unread(array, kind, why) if asked else None
+        return (
+            _unread(array, kind, array.why_not or f"its numbers are {array.dtype}")
+            if asked
+            else None
+        )
     if array.fetch is None:
         return _unread(array, kind, array.why_not) if asked or kind is not None else None
     longest = max(array.shape, default=0)
@@ -187,21 +193,29 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
         return _nothing(array, asked=asked)
     if kind == "bias":
         return _or_example(array, "bias", judge_bias(array))
-    if kind == "table" or asked or looks_sinusoidal(array):
-        return _or_example(array, "table", judge_table(array, named=kind == "table" or asked))
-    return None
+    return (
+        _or_example(array, "table", judge_table(array, named=kind == "table" or asked))
+        if kind == "table" or asked or looks_sinusoidal(array)
+        else None
+    )
 
 
 def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | None:
     """What an encoding of another package makes of it where no rule that posenc knows does."""
-    if finding is not None and finding.verdict not in ("unknown", "unclear", "close"):
-        return finding
-    return judge_example(array, kind, EPS[array.dtype]) or finding
+    return (
+        finding
+        if finding is not None and finding.verdict not in ("unknown", "unclear", "close")
+        else judge_example(array, kind, EPS[array.dtype]) or finding
+    )
 
 
 def _unread(array: Array, kind: str | None, why: str) -> Finding:
-    reported = kind if kind in ("table", "frequencies", "slopes", "bias") else "other"
-    return finding_of(array, kind=reported, verdict="unread", remarks=(why,))
+    return finding_of(
+        array,
+        kind=kind if kind in ("table", "frequencies", "slopes", "bias") else "other",
+        verdict="unread",
+        remarks=(why,),
+    )
 
 
 def _nothing(array: Array, *, asked: bool) -> Finding | None:
@@ -302,11 +316,14 @@ def _likeness(spec: Any, values: np.ndarray, eps: float) -> Likeness | None:
 
 
 def _numbers(spec: Any, shape: tuple[int, ...]) -> np.ndarray:
-    verbs: dict[str, Any] = {"table": table, "bias": bias}
+    verbs: dict[str, Any] = {"table": functional.table, "bias": functional.bias}
     if spec.kind in verbs:
-        sizes = shape[:1] if spec.kind == "table" else shape[1:]
-        return np.asarray(verbs[spec.kind](spec, *sizes, dtype="float64"))
-    return np.asarray(frequencies(spec))
+        return np.asarray(
+            verbs[spec.kind](
+                spec, *(shape[:1] if spec.kind == "table" else shape[1:]), dtype="float64"
+            )
+        )
+    return np.asarray(functional.frequencies(spec))
 
 
 def _evidence(values: np.ndarray, eps: float) -> float:

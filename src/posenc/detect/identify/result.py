@@ -117,8 +117,9 @@ class Finding(Displayed):
         place = self.placement
         if place is None:
             return np.asarray(table(spec, self.shape[0] if rows is None else rows, dtype="float64"))
-        positions = place.positions(0, place.rows if rows is None else rows)
-        return np.asarray(table(spec, positions, dtype="float64"))
+        return np.asarray(
+            table(spec, place.positions(0, place.rows if rows is None else rows), dtype="float64")
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The finding in plain JSON types."""

@@ -23,8 +23,7 @@ from posenc.detect.fit.rotations.pairs import (
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.infer.agreement import Expectation, in_units, made_by
-from posenc.detect.infer.result import Inferred, of_bias, of_table
+from posenc.detect.infer.result import Expectation, Inferred, in_units, made_by, of_bias, of_table
 from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.reach import Tally
@@ -165,9 +164,11 @@ def _subject(source: Any, dim: int | None, kind: Any, options: dict[str, Any]) -
 
 def _recording(source: Any) -> bool:
     """Whether something is recorded inputs and outputs, rather than code or buffers."""
-    if isinstance(source, Mapping):
-        return bool({"input", "output", "positions"} & {*source})
-    return isinstance(source, (tuple, list)) and not any(map(callable, source))
+    return (
+        bool({"input", "output", "positions"} & {*source})
+        if isinstance(source, Mapping)
+        else isinstance(source, (tuple, list)) and not any(map(callable, source))
+    )
 
 
 # --- rotations ------------------------------------------------------------------------------------
@@ -192,8 +193,11 @@ def _of_rotation(
         replace(subject, _unit=unit), expected if rotary else fit.spec, end=end,
         allowed=expected.allowed if rotary else None,
     )  # fmt: skip
-    moved = isinstance(fit.spec, XPos) and choice.call is not None
-    centred = _other_centre(subject, axes, fit.spec) if moved else ""
+    centred = (
+        _other_centre(subject, axes, fit.spec)
+        if isinstance(fit.spec, XPos) and choice.call is not None
+        else ""
+    )
     return Inferred(
         fit.spec,
         params=fit.params,
@@ -236,9 +240,11 @@ def _turns(subject: Subject, axes: int, unit: float) -> Turns:
             continue
         steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
         rounding = tolerances.seen(matrices)
-        if subject.kind == "rotary" and rounding in tolerances.HALVES:
-            return _of_tokens(subject, places, steps_, rounding)
-        return from_matrices(matrices, steps_)
+        return (
+            _of_tokens(subject, places, steps_, rounding)
+            if subject.kind == "rotary" and rounding in tolerances.HALVES
+            else from_matrices(matrices, steps_)
+        )
     raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT:,}: {refused}")
 
 
@@ -252,8 +258,13 @@ def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: s
 def _matrices(subject: Subject, places: np.ndarray) -> np.ndarray:
     """What becomes of every basis vector, (positions, in, out)."""
     if subject.kind == "rotary":
-        x = np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2)
-        return np.moveaxis(subject.rotate(x, places)[:, 0], 1, 0)
+        return np.moveaxis(
+            subject.rotate(
+                np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2), places
+            )[:, 0],
+            1,
+            0,
+        )
     cos, sin = subject.cos_sin(places)
     pairs = np.arange(cos.shape[-1])
     matrices = np.zeros((len(places), 2 * len(pairs), 2 * len(pairs)))
@@ -291,10 +302,9 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     caller = "infer_spec: source"
     if isinstance(source, Mapping):
         names = ("input", "output", "positions")
-        if not set(names) <= set(source):
-            raise bad_argument(
-                caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}"
-            )
+        refuse_if(not set(names) <= set(source), mismatch(
+            caller, f"the names {', '.join(names)}", f"the names {sorted(map(str, source))}",
+        ), ArgumentError)  # fmt: skip
         source = tuple(source[name] for name in names)
     refuse_if(
         not isinstance(source, (tuple, list)) or len(source) != 3,
@@ -323,8 +333,10 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
         fit = rotations_of(turns, axes, base, unit)[0]
     except NotARotationError as why:
         return Inferred(None, notes=(f"{why}.",))
-    listed = any(isinstance(rule, Multipliers) for rule in getattr(fit.spec, "scaling", ()))
-    if listed and turns.rounding > FLOAT32:
+    if (
+        any(isinstance(rule, Multipliers) for rule in getattr(fit.spec, "scaling", ()))
+        and turns.rounding > FLOAT32
+    ):
         todo = "record it in float32, or at more positions"
         return Inferred(None, notes=(f"numbers of few digits follow no rule known here: {todo}.",))
     indices = coordinates[:, 0] if len(axes) == 1 else coordinates
@@ -334,8 +346,12 @@ def _recorded(source: Any, axes: tuple[str, ...], base: float | None, unit: floa
     turned = made_by(fit, flat_x, indices)
     steps = coordinates / unit
     allowed = measured(turns, axes).allowed(flat_x, turned, steps, turns.rounding)
-    off = np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf)
-    tally.add(off, allowed, np.abs(steps).max(axis=1), (1,))
+    tally.add(
+        np.where(np.isfinite(flat_y), np.abs(turned - flat_y), np.inf),
+        allowed,
+        np.abs(steps).max(axis=1),
+        (1,),
+    )
     return Inferred(
         fit.spec,
         params=fit.params,

@@ -1,23 +1,27 @@
 """What `posenc.infer_spec` returns: an encoding, and how far an implementation is from it.
 
 Of tables and biases, which are functions of positions, it is made here: by their rows, and by what
-distances get.
+distances get. What a rotation makes of inputs, and what arithmetic explains of that, is here too.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
+from posenc import functional
 from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value, to_json
-from posenc.detect.fit import biases, departures
+from posenc.detect.fit import biases, tolerances
+from posenc.detect.fit.frequencies import Departures, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
+from posenc.detect.fit.rotations.rotation import MeasuredTurns
+from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.identify.identify import identify
 from posenc.detect.subject import CannotAsk, Reach, Subject, Survey
 from posenc.detect.subject.smallest import SmallestCall
@@ -25,8 +29,6 @@ from posenc.detect.subject.survey import survey
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
-from posenc.functional import bias as bias_of
-from posenc.functional import frequencies
 
 
 @dataclass(frozen=True)
@@ -123,15 +125,13 @@ class Inferred(Displayed):
                 f"  {beyond} difference {self.difference:.2g}, {close} the {self.tolerance:.2g} "
                 "that its arithmetic explains"
             )
-        reach = self.reach.lines() or [f"{self.probes} calls"] * (self.probes > 0)
-        channels = [] if self.channels is None else [f"on the channels {_some(self.channels)}"]
-        rest: tuple[Iterable[Any], ...] = (
-            [] if self.call is None else [self.call],
-            reach,
-            channels,
-            self.notes,
-        )
-        return "\n".join([*lines, *(f"  {line}" for part in rest for line in part)])
+        rest = [
+            *([] if self.call is None else [self.call]),
+            *(self.reach.lines() or [f"{self.probes} calls"] * (self.probes > 0)),
+            *([] if self.channels is None else [f"on the channels {_some(self.channels)}"]),
+            *self.notes,
+        ]
+        return "\n".join([*lines, *(f"  {line}" for line in rest)])
 
 
 def _written(argument: Any) -> str:
@@ -141,15 +141,19 @@ def _written(argument: Any) -> str:
     if isinstance(argument, tuple) and argument and isinstance(argument[0], Value):
         text = ", ".join(brief(item, _written) for item in argument)
         return f"({text})" if len(argument) > 1 else text
-    if isinstance(argument, tuple) and len(argument) > 6:
-        return f"({', '.join(map(str, argument[:3]))}, ..., {argument[-1]})"
-    return repr(argument)
+    return (
+        f"({', '.join(map(str, argument[:3]))}, ..., {argument[-1]})"
+        if isinstance(argument, tuple) and len(argument) > 6
+        else repr(argument)
+    )
 
 
 def _some(values: tuple[int, ...]) -> str:
-    if len(values) <= 12:
-        return ", ".join(map(str, values))
-    return f"{', '.join(map(str, values[:8]))}, ..., {values[-1]}"
+    return (
+        ", ".join(map(str, values))
+        if len(values) <= 12
+        else f"{', '.join(map(str, values[:8]))}, ..., {values[-1]}"
+    )
 
 
 SHARED = 40  # distances in one bucket with another: fewer may be an accident
@@ -173,11 +177,13 @@ def of_table(subject: Subject) -> Inferred:
     rows = _longest(subject.rows, TABLE_ROWS)
     [finding] = identify(rows).findings or (None,)
     if finding is None or finding.verdict != "claimed" or finding.spec is None:
-        notes = () if finding is None else finding.remarks[:2]
         return Inferred(
             None,
             probes=subject.calls,
-            notes=("its rows follow no sinusoidal convention that posenc knows.", *notes),
+            notes=(
+                "its rows follow no sinusoidal convention that posenc knows.",
+                *(() if finding is None else finding.remarks[:2]),
+            ),
         )
     spec: Any = finding.spec
     placement = finding.placement
@@ -194,7 +200,7 @@ def of_table(subject: Subject) -> Inferred:
     eps = FLOAT32 if (rows == rows.astype(np.float32)).all() else FLOAT64
     start = abs(getattr(getattr(spec, "arrangement", None), "start", 0))
     # Errors of angles grow with the largest frequency.
-    fastest = max(1.0, float(np.abs(frequencies(spec)).max()))
+    fastest = max(1.0, float(np.abs(functional.frequencies(spec)).max()))
 
     def allowed(_: Any, values: np.ndarray, positions: np.ndarray, __: str) -> np.ndarray:
         room = scale * (8 * eps + 8 * eps * fastest * (np.abs(positions) + start))
@@ -248,22 +254,23 @@ def of_bias(subject: Subject) -> Inferred:
             more = f"a largest distance from {fit.least} to {fit.most} gives the same"
             notes += (more,) * (fit.least < fit.most)
     if spec is None or spec.heads != heads:
-        note = (
-            "it depends on more than the distance of query and key."
-            if parted is None
-            else "it is neither linear in the distance nor constant in logarithmic buckets of it."
-        )
+        buckets = "neither linear in the distance nor constant in logarithmic buckets of it"
         return Inferred(
             None,
             probes=subject.calls,
-            notes=(note, "If it is a rotation of its first argument, say how wide that is: dim."),
+            notes=(
+                "it depends on more than the distance of query and key."
+                if parted is None
+                else f"it is {buckets}.",
+                "If it is a rotation of its first argument, say how wide that is: dim.",
+            ),
         )
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
-    exact, departed = spec, departures.Departures()
+    exact, departed = spec, Departures()
     if isinstance(spec, ALiBi):
         slopes = -written[:, 1, 0]
-        departed = departures.departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
+        departed = departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
     if departed.odd:
         exact = ALiBi(heads, slopes=tuple(slopes.tolist()), form=spec.form)
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
@@ -271,7 +278,7 @@ def of_bias(subject: Subject) -> Inferred:
     double = not (values == values.astype(np.float32)).all()
 
     def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:
-        values = np.asarray(bias_of(exact, q, k, params=params or None, dtype="float64"))
+        values = np.asarray(functional.bias(exact, q, k, params=params or None, dtype="float64"))
         return np.where(k[None, :] > q[:, None], -math.inf, values) if masked else values
 
     def allowed(_: Any, values: np.ndarray, __: Any, ___: str) -> np.ndarray:
@@ -279,12 +286,16 @@ def of_bias(subject: Subject) -> Inferred:
         return (2.0**-40 if double else 2.0**-21) * size + (FLOAT64 if double else FLOAT32)
 
     # Learned values are known of the distances that were read.
-    end = int(parted[1][-1]) if params and parted is not None else 2**17
     return _inferred(
         subject,
         spec,
         params,
-        survey(subject, expected, end=end, allowed=allowed),
+        survey(
+            subject,
+            expected,
+            end=int(parted[1][-1]) if params and parted is not None else 2**17,
+            allowed=allowed,
+        ),
         notes,
         departed.sentences(slopes=True),
     )
@@ -315,3 +326,66 @@ def _weights(
     unseen = sorted(set(range(spec.buckets)) - set(bucket.tolist()))
     note = f"no distance up to {distances[-1]:,} falls into the buckets {unseen}: they are 0 here"
     return {"weight": weight}, (note,) if unseen else ()
+
+
+# --- what an encoding makes of inputs -------------------------------------------------------------
+
+
+class Expectation:
+    """What a fit makes of queries and keys at steps of some unit, and what arithmetic explains."""
+
+    def __init__(self, fit: RotationFit, turns: MeasuredTurns, unit: float) -> None:
+        self.fit, self.turns, self.unit = fit, turns, unit
+
+    def __call__(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """Queries (batch, heads, seq, channels) at rows of positions, turned."""
+        return self._made(x, rows, self.fit)
+
+    def keys(self, x: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The same of keys."""
+        other: Any = "key" if self.fit.role == "query" else "query"
+        return self._made(x, rows, self.fit._replace(role=other))
+
+    def _made(self, x: np.ndarray, rows: np.ndarray, fit: RotationFit) -> np.ndarray:
+        places = in_units(rows, self.unit)
+        return (
+            made_by(fit, x, places[0])
+            if (places == places[:1]).all()
+            else np.concatenate([made_by(fit, x[[b]], row) for b, row in enumerate(places)])
+        )
+
+    def allowed(
+        self, x: np.ndarray, wanted: np.ndarray, rows: np.ndarray, dtype: str
+    ) -> np.ndarray:
+        """The difference that the arithmetic of the implementation explains."""
+        steps = rows[..., None] if rows.ndim == 2 else rows
+        # Coordinates that are no integers are handed over in float32.
+        eps = self.turns.eps if self.unit == 1 and dtype not in tolerances.HALVES else FLOAT32
+        room = self.turns.allowed(x, wanted, steps[:, None], eps)
+        return (
+            room
+            if dtype not in tolerances.HALVES
+            else room + 4 * tolerances.ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
+        )
+
+
+def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
+    """Coordinates of some steps."""
+    return steps if unit == 1 else (steps * unit).astype(np.float32)
+
+
+def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+    """What the encoding makes of x (..., seq, channels), float64."""
+    inputs = x.astype(np.float64)
+    inner = inputs if fit.channels is None else inputs[..., list(fit.channels)]
+    # Learned values are those of one head, whatever the axes of x.
+    flat = inner.reshape(-1, 1, *inner.shape[-2:]) if fit.params else inner
+    turned = functional.rotate(
+        fit.exact if fit.departed else fit.spec, flat, positions=positions, role=fit.role,
+        params=fit.params or None,
+    ).reshape(inner.shape)  # fmt: skip
+    if fit.channels is None:
+        return np.asarray(turned)
+    out = inputs.copy()
+    out[..., list(fit.channels)] = turned
+    return out

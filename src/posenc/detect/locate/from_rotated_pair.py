@@ -13,7 +13,7 @@ import numpy as np
 from posenc._core.errors import PosencError, SpecError
 from posenc.detect.locate.arcs import refuse
 from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, best_of, near
-from posenc.detect.locate.result import EXPONENTS, Fit
+from posenc.detect.locate.result import Fit, ladders_of
 from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
 from posenc.encodings.rotary.pairing import turn
 from posenc.encodings.table.column_phases import Phases, phases_of
@@ -53,12 +53,8 @@ def _siblings(spec: Any) -> list[tuple[tuple[str, ...], Any]]:
         "half": "pairs are channels j and j + d/2",
         "interleaved": "pairs are channels 2j and 2j + 1",
     }[other]
-    ladders: list[tuple[tuple[str, ...], Any]] = [((), spec.ladder)]
-    for name, ladder in EXPONENTS.items():
-        if not ladder.cos_shift and spec.ladder.spacing == "geometric":
-            changed = spec.ladder.replace(denominator=ladder.denominator, start=ladder.start)
-            if changed != spec.ladder:
-                ladders.append(((name,), changed))
+    exponents = ((part["words"], part["ladder"]) for part in ladders_of(spec))
+    ladders: list[tuple[tuple[str, ...], Any]] = [((), spec.ladder), *exponents]
     pairings = (((), spec.channels), ((words,), spec.channels.replace(order=other)))
     pairs = []
     for (one, pairing), (two, ladder) in [*itertools.product(pairings, ladders)][1:]:

@@ -125,8 +125,14 @@ def _constraints(
         arcs = arcs_of(FUNCTIONS[function], low, high, reach + abs(start))
         if not arcs:
             return None
-        moved = tuple(((begin - start * step) % TURN, length) for begin, length in arcs)
-        constraints.append(Constraint(cache.axis[pair], FUNCTIONS[function], step, moved))
+        constraints.append(
+            Constraint(
+                cache.axis[pair],
+                FUNCTIONS[function],
+                step,
+                tuple(((begin - start * step) % TURN, length) for begin, length in arcs),
+            )
+        )
     return tuple(constraints)
 
 
@@ -188,8 +194,12 @@ def _fit(
     low, high = within
     hits = _positions(spec, reading, low, high, most=MOST)
     expected = reading.density * (high - low + 1) ** len({c.axis for c in reading.constraints})
-    pairs = zip(values.values(), predictions(spec, reading, hits.positions[0]), strict=True)
-    residual = max(abs(value.middle - entry) for value, entry in pairs)
+    residual = max(
+        abs(value.middle - entry)
+        for value, entry in zip(
+            values.values(), predictions(spec, reading, hits.positions[0]), strict=True
+        )
+    )
     return Fit(reading.words, reading.sibling.of(spec), *hits, expected, residual, bits)
 
 
@@ -212,9 +222,13 @@ def _positions(spec: Any, reading: Interpretation, low: int, high: int, *, most:
     each = [on_axis(group, low, high, most) if group else None for group in groups]
     lists = [(None,) if hits is None else hits.positions for hits in each]
     combined = itertools.islice(itertools.product(*lists), most)
-    listed = all(hits is None or hits.listed == "all" for hits in each)
-    total = math.prod(len(values) for values in lists)
-    return Hits(tuple(combined), "all" if listed and total <= most else "first")
+    return Hits(
+        tuple(combined),
+        "all"
+        if all(hits is None or hits.listed == "all" for hits in each)
+        and math.prod(len(values) for values in lists) <= most
+        else "first",
+    )
 
 
 def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Hits:
@@ -232,6 +246,8 @@ def on_axis(constraints: list[Constraint], low: int, high: int, most: int) -> Hi
 
 def up_to(position: Any, low: int, high: int) -> float:
     """How many positions of the range lie no further from 0 than this one."""
-    if isinstance(position, tuple):
-        return math.prod(up_to(p, low, high) for p in position if p is not None)
-    return float(vector_problem.up_to(position, low, high, real=False))
+    return (
+        math.prod(up_to(p, low, high) for p in position if p is not None)
+        if isinstance(position, tuple)
+        else float(vector_problem.up_to(position, low, high, real=False))
+    )

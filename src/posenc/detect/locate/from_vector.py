@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.locate.arcs import TURN, arcs_of, density, refuse
+from posenc.detect.locate.arcs import MOST, TURN, arcs_of, density, refuse
 from posenc.detect.locate.from_values import Constraint, joined, on_axis
-from posenc.detect.locate.inverse import MOST
 from posenc.detect.locate.result import Fit, Sibling, siblings
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
@@ -167,19 +166,34 @@ def _listed(
             step = int(phases.steps[function, pair])
             middle, slack = Decimal(value / model.scale), Decimal(sample.tolerance)
             arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
-            moved = tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs)
-            constraints.append(Constraint(0, FUNCTIONS[function], step, moved))
+            constraints.append(
+                Constraint(
+                    0,
+                    FUNCTIONS[function],
+                    step,
+                    tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs),
+                )
+            )
     joint = joined(tuple(constraints)) if all(c.arcs for c in constraints) else None
     hits = on_axis(list(joint), low, high, MOST_LISTED) if joint else None
     if not joint or not hits or not hits.positions:
         return None
     expected = math.prod(density(c.arcs) for c in joint) * (high - low + 1)
-    row = rebuilt(model, [(hits.positions[0],)])[0]
-    off = float(np.sqrt(np.mean((sample.values - model.scale * row) ** 2)))
+    off = float(
+        np.sqrt(
+            np.mean((sample.values - model.scale * rebuilt(model, [(hits.positions[0],)])[0]) ** 2)
+        )
+    )
     positions = list(hits.positions)
-    total = len(positions) if hits.listed == "all" else MOST_KEPT
-    bits = -math.log2(max(expected, len(positions) - 1, 1e-300))
-    return Attempt(positions, off, bits, None, model.scale, exact=True, total=total)
+    return Attempt(
+        positions,
+        off,
+        -math.log2(max(expected, len(positions) - 1, 1e-300)),
+        None,
+        model.scale,
+        exact=True,
+        total=len(positions) if hits.listed == "all" else MOST_KEPT,
+    )
 
 
 def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt, PhaseModel] | None:
@@ -202,8 +216,9 @@ def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt,
         tried.append((float(off[k]), int(around[k]), changed, mean))
     off_best, position, changed, mean = min(tried, key=lambda entry: entry[0])
     # The libraries' powers and sines differ in the last bits, which a large angle multiplies.
-    slack = 4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3
-    if off_best > min(slack, 0.02) * max(abs(hit.scale), 1e-30):
+    if off_best > min(4 * sample.tolerance + 2e-7 * abs(position) * 2.0**-3, 0.02) * max(
+        abs(hit.scale), 1e-30
+    ):
         return None
     replay = hit._replace(positions=[position], residual=mean, exact=True, total=1)
     return replay, model._replace(spec=changed)
@@ -245,8 +260,12 @@ def search(
 
 def best_of(fits: list[Fit], least: float) -> tuple[Fit, ...]:
     """The least accidental of some fits; those of siblings have so many bits at least."""
-    kept = (fit for fit in fits if fit.bits >= least or not fit.convention)
-    return tuple(sorted(kept, key=lambda fit: -fit.bits)[:5])
+    return tuple(
+        sorted(
+            (fit for fit in fits if fit.bits >= least or not fit.convention),
+            key=lambda fit: -fit.bits,
+        )[:5]
+    )
 
 
 def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling, PhaseModel]]:
@@ -255,8 +274,13 @@ def _distinct(spec: Any, params: Mapping[str, Any] | None) -> list[tuple[Sibling
     for sibling in siblings(spec, of="vectors"):
         model = known_of(spec, sibling, params)
         if model is not None:
-            parts = (model.columns.function, model.columns.pair, model.phases.steps)
-            models.setdefault(tuple(part.tobytes() for part in parts), (sibling, model))
+            models.setdefault(
+                tuple(
+                    part.tobytes()
+                    for part in (model.columns.function, model.columns.pair, model.phases.steps)
+                ),
+                (sibling, model),
+            )
     return [*models.values()][1:]
 
 
@@ -303,8 +327,9 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
         places = np.stack(np.unravel_index(some, limits), axis=-1) if len(limits) > 1 else some
         left = np.asarray(table(spec, places, params=params, dtype="float64")) - sample.values
         squares[some], off[some] = (left**2).sum(axis=1), np.abs(left).max(axis=1)
-    largest = max(sample.size, float(np.sqrt(np.mean(sample.values**2))))
-    tolerance = (sample.tolerance - OURS) * largest + 1e-12
+    tolerance = (sample.tolerance - OURS) * max(
+        sample.size, float(np.sqrt(np.mean(sample.values**2)))
+    ) + 1e-12
     order = np.argsort(squares, kind="stable")
     exact = [int(k) for k in order[:1000] if off[k] <= tolerance]
     chosen = exact or [int(order[0])]
@@ -313,14 +338,25 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     bits, rival = 1000.0, None
     if rivals:
         nearest = squares[rivals[0]]
-        ratio = nearest / max(squares[best], 1e-30)
-        bits = min(width / 2 * math.log2(max(ratio, 1.0)), 1000.0) - math.log2(count)
+        bits = min(
+            width / 2 * math.log2(max(nearest / max(squares[best], 1e-30), 1.0)), 1000.0
+        ) - math.log2(count)
         rival = _place(limits, rivals[0]), math.sqrt(nearest / width)
     if not exact and bits < CLAIM:
         return ()
     positions = tuple(_place(limits, k) for k in chosen)
-    residual = math.sqrt(squares[best] / width)
-    return (Fit((), spec, positions, "all", 2.0 ** -max(bits, 0.0), residual, bits, rival),)
+    return (
+        Fit(
+            (),
+            spec,
+            positions,
+            "all",
+            2.0 ** -max(bits, 0.0),
+            math.sqrt(squares[best] / width),
+            bits,
+            rival,
+        ),
+    )
 
 
 def _place(limits: tuple[int, ...], row: int) -> Any:

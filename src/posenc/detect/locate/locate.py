@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from posenc import functional
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, SpecError, bad_argument
@@ -21,8 +22,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.encodings.table.learned import Learned
-from posenc.functional import table as rows_of
-from posenc.functional import wavelengths
 
 FARTHEST = 2**31 - 1
 CONVENTIONS = ("siblings", "stated")
@@ -118,39 +117,24 @@ def _named(spec: Any) -> str:
 
 def _check(spec: Any, conventions: str) -> None:
     name = (spec if isinstance(spec, type) else type(spec)).__name__
-    other = not isinstance(spec, Spec)
-    refuse((other, "locate", "a spec such as posenc.Sinusoidal(512)", name))
+    refuse((not isinstance(spec, Spec), "locate", "a spec such as posenc.Sinusoidal(512)", name))
     caller, table = _named(spec), inner(spec)
     rotary = isinstance(spec, RotarySpec)
     refuse(
-        (
-            conventions not in CONVENTIONS,
-            f"{caller}: conventions",
-            " or ".join(CONVENTIONS),
-            conventions,
-        ),
-        (
-            rotary and spec.quarters,
-            "locate: spec",
-            "a rotation that turns queries and keys alike",
-            name,
-            "Keys turn as those of posenc.RoPE with the same fields: locate one of them with it.",
-        ),
-        (
-            rotary and spec.needs_length,
-            caller,
-            "frequencies that are settled",
-            "an open length",
-            "Fix it: `spec.at(length)`.",
-        ),
-    )
+        (conventions not in CONVENTIONS, f"{caller}: conventions", " or ".join(CONVENTIONS),
+         conventions),
+        (rotary and spec.quarters, "locate: spec", "a rotation that turns queries and keys alike",
+         name,
+         "Keys turn as those of posenc.RoPE with the same fields: locate one of them with it."),
+        (rotary and spec.needs_length, caller, "frequencies that are settled", "an open length",
+         "Fix it: `spec.at(length)`."),
+    )  # fmt: skip
     angles = (rotary and hasattr(spec, "matrix")) or sinusoids(table)
-    reasons = {
+    todo = {
         "bias": "A bias knows the distance of a query and a key; no number of it has a position.",
         "relative": "It knows distances of queries and keys; no number of it has a position.",
         "rotary": "Its pairs mix the axes, so no coordinate can be found by itself.",
-    }
-    todo = reasons.get(spec.kind, "Nothing is known of how its rows follow from positions.")
+    }.get(spec.kind, "Nothing is known of how its rows follow from positions.")
     other = not (angles or isinstance(table, Learned))
     refuse((other, caller, "an encoding whose rows can be inverted", spec.kind, todo))
 
@@ -168,12 +152,12 @@ def _of_values(
     caller, table = _named(spec), inner(spec)
     several = isinstance(x, Mapping)
     raw: Mapping[Any, Any] = x if several else {at: x}
-    before = "Give a whole query or key, and what it was before: before=."
     refuse(
         (several and at is not None, f"{caller}: at", "`at` beside a single value only", at),
         (not raw, caller, "at least one value", "none"),
-        (isinstance(spec, RotarySpec), caller, "two vectors", "single values", before),
-    )
+        (isinstance(spec, RotarySpec), caller, "two vectors", "single values",
+         "Give a whole query or key, and what it was before: before=."),
+    )  # fmt: skip
     values = {}
     for dimension, value in raw.items():
         whole = isinstance(dimension, (int, np.integer)) and not isinstance(dimension, bool)
@@ -181,26 +165,16 @@ def _of_values(
         refuse((not inside, caller, f"dimensions from 0 to {table.dim - 1}", repr(dimension)))
         values[int(dimension)] = read_value(value, f"{caller}: value at {dimension}")
     refuse(
-        (
-            isinstance(table, Learned),
-            caller,
-            "a whole vector",
-            "single values",
-            "A learned table is known by its rows: give a whole one, and params=.",
-        ),
-        (
-            table.coordinates == "real",
-            caller,
-            "integer positions",
-            "single values, which fit infinitely many real coordinates",
-            "Give a whole vector.",
-        ),
-    )
+        (isinstance(table, Learned), caller, "a whole vector", "single values",
+         "A learned table is known by its rows: give a whole one, and params=."),
+        (table.coordinates == "real", caller, "integer positions",
+         "single values, which fit infinitely many real coordinates", "Give a whole vector."),
+    )  # fmt: skip
     phases_of(table)
     for dimension in values:
-        zero = columns_of(table).pair[dimension] < 0
-        received = f"{dimension}, which is zero in every row"
-        refuse((zero, caller, "a dimension that holds a sine or cosine", received))
+        refuse((columns_of(table).pair[dimension] < 0, caller,
+                "a dimension that holds a sine or cosine",
+                f"{dimension}, which is zero in every row"))  # fmt: skip
     low, high = _range(within, (0, FARTHEST), caller, whole=True)
     fits, tried = from_values.search(table, values, int(low), int(high), conventions)
     location = Location(fits, table, (low, high), tried)
@@ -217,8 +191,8 @@ def _range(
         fine = False
     where, ends = f"{caller}: within", "two numbers, the least and the largest position"
     refuse((not fine, where, ends, repr(within)))
-    far = within is not None and max(abs(low), abs(high)) > 2**40
-    refuse((far, where, "positions up to 2**40", repr(within)))
+    refuse((within is not None and max(abs(low), abs(high)) > 2**40, where,
+            "positions up to 2**40", repr(within)))  # fmt: skip
     return (math.ceil(low), math.floor(high)) if whole else (low, high)
 
 
@@ -228,23 +202,23 @@ def _range(
 def _sample(x: Any, name: str) -> vector_problem.Sample:
     """A vector as float64, with the dtype that rounded it."""
     caller = f"locate: {name}"
-    todo = "A single value needs its dimension: at=."
-    refuse((isinstance(x, str), caller, "an array", "a text", todo))
+    refuse((isinstance(x, str), caller, "an array", "a text",
+            "A single value needs its dimension: at=."))  # fmt: skip
     dtype = dtype_name(x.dtype) if is_array(x) else "float64"
     x = x.detach().cpu().double().numpy() if is_torch(x) else x
     try:
         values = np.asarray(x).astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise bad_argument(caller, "an array of numbers", type(x).__name__) from None
-    dtypes = vector_problem.FLOOR
-    several = values.ndim != 1 or not values.size
+    dtypes, several = vector_problem.FLOOR, values.ndim != 1 or not values.size
     refuse(
         (dtype not in dtypes, caller, " or ".join(dtypes), dtype),
         (several, caller, "one vector (dim,)", f"shape {values.shape}", ONE),
         (not np.isfinite(values).all(), caller, "finite numbers", "NaN or infinity"),
     )
-    largest = float(np.abs(values).max())
-    return vector_problem.Sample(values, dtype, largest, _narrowest(values, dtype))
+    return vector_problem.Sample(
+        values, dtype, float(np.abs(values).max()), _narrowest(values, dtype)
+    )
 
 
 def _of_vector(
@@ -268,9 +242,9 @@ def _of_vector(
     refuse((width != table.dim, f"{caller}: x", f"a vector of width {table.dim}", width))
     scale = scale_of(table, params)
     if isinstance(table, Learned):
-        todo = "`params=` holds the rows that are compared."
         if params is None:
-            raise bad_argument(caller, "the parameters of the table", None, todo)
+            raise bad_argument(caller, "the parameters of the table", None,
+                               "`params=` holds the rows that are compared.")  # fmt: skip
         fits = from_vector.nearest_rows(table, sample, params)
         location = Location(fits, spec, (0, max(table.limits) - 1), 1)
         return replace(location, story=tuple(of_vector(location)))
@@ -291,11 +265,15 @@ def _of_vector(
 def _odd_one_out(location: Location, sample: vector_problem.Sample) -> tuple[str, ...]:
     """The entry that alone is far off, as a misprint is."""
     best = location.best
-    if best is None or len(best.positions) != 1 or sample.values.size < 8:
+    if (
+        best is None
+        or len(best.positions) != 1
+        or sample.values.size < 8
+        or not isinstance(best.spec, TableSpec)
+        or best.spec.shapes
+    ):
         return ()
-    if not isinstance(best.spec, TableSpec) or best.spec.shapes:
-        return ()
-    row = np.asarray(rows_of(best.spec, [best.positions[0]], dtype="float64"))[0]
+    row = np.asarray(functional.table(best.spec, [best.positions[0]], dtype="float64"))[0]
     off = np.abs(sample.values - row)
     worst = int(off.argmax())
     if off[worst] < max(6 * np.sqrt(np.mean(np.delete(off, worst) ** 2)), 2 * sample.tolerance):
@@ -311,20 +289,18 @@ def _narrowest(values: np.ndarray, dtype: str) -> str | None:
     with np.errstate(over="ignore"):
         single = values.astype(np.float32)
         half = np.array_equal(single.astype(np.float16).astype(np.float32), single)
-    if not np.array_equal(single, values):
-        return None
-    if not np.any(single.view(np.uint32) & 0xFFFF):
-        return "bfloat16"
-    return "float16" if half else None
+    brief = not np.any(single.view(np.uint32) & 0xFFFF)
+    names = [name for name, holds in (("bfloat16", brief), ("float16", half)) if holds]
+    return names[0] if names and np.array_equal(single, values) else None
 
 
 def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location:
     """The row of padding, where the table has one."""
-    arrangement = getattr(table, "arrangement", None)
-    if arrangement is None or arrangement.pad is None:
+    pad = getattr(getattr(table, "arrangement", None), "pad", None)
+    if pad is None:
         story = "No such position: all entries are zero, and no row of the table is."
         return Location((), table, ranges[0], 1, (story,))
-    place = arrangement.pad - arrangement.start
+    place = pad - table.arrangement.start
     fit = Fit((), table, (place,), "all", 0.0, 0.0, 1000.0)
     return Location((fit,), table, ranges[0], 1, (f"Position {place}: it is padding.",))
 
@@ -336,7 +312,7 @@ def _ranges(
     axes = range(len(table.axes))
     if table.coordinates != "real":
         return dict.fromkeys(axes, _range(within, (-FARTHEST, FARTHEST), caller, whole=True))
-    phases, waves = phases_of(table), wavelengths(table)
+    phases, waves = phases_of(table), functional.wavelengths(table)
     finite = [waves[(phases.axis == axis) & np.isfinite(waves)] for axis in axes]
     reaches = [float(own.max()) / 2 if own.size else 1.0 for own in finite]
     return {
@@ -353,16 +329,20 @@ def _of_turned(
     conventions: str,
 ) -> Location:
     caller = _named(spec)
-    todo = "An angle shows beside what was turned alone: give the query or key as before=."
-    refuse((before is None, caller, "`before` and `x`", "x alone", todo))
+    refuse((before is None, caller, "`before` and `x`", "x alone",
+            "An angle shows beside what was turned alone: give the query or key as before=."),
+    )  # fmt: skip
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)
     typical = float(np.sqrt(np.mean(other.values**2)))
-    kinds = (each.narrow or each.dtype for each in (sample, other))
-    coarse = max(kinds, key=vector_problem.FLOOR.__getitem__)
+    coarse = max(
+        (each.narrow or each.dtype for each in (sample, other)),
+        key=vector_problem.FLOOR.__getitem__,
+    )
     # Rounding is a part of the size of the numbers, and an angle is one of them over its modulus.
-    size = max(sample.size, typical) / typical
-    unit = vector_problem.Sample(sample.values / typical, coarse, size)
+    unit = vector_problem.Sample(
+        sample.values / typical, coarse, max(sample.size, typical) / typical
+    )
     limits = _range(within, (-FARTHEST, FARTHEST), caller, whole=spec.coordinates != "real")
     ranges = dict.fromkeys(range(len(spec.axes)), limits)
     try:

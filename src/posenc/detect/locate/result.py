@@ -22,6 +22,11 @@ CUT = "the digits are cut, not rounded"
 FROM_ONE = "dimensions are counted from 1"
 SWAPPED = "sines and cosines are swapped"
 
+ORDERS = {
+    "interleaved": "sines and cosines alternate",
+    "sin_cos": "the sines come first, then the cosines",
+    "cos_sin": "the cosines come first, then the sines",
+}
 # Ladders in words, by the sentence that a story is made of.
 EXPONENTS = {
     f"the {name}"
@@ -192,7 +197,6 @@ class Location(Displayed):
 
 
 def _described(fit: Fit) -> dict[str, Any]:
-    rival = fit.rival
     return {
         "convention": list(fit.convention) or ["as stated"],
         "positions": [_plain(position) for position in fit.positions],
@@ -200,7 +204,9 @@ def _described(fit: Fit) -> dict[str, Any]:
         "expected_by_chance": fit.expected,
         "residual": fit.residual,
         "bits": fit.bits,
-        "rival": None if rival is None else {"position": _plain(rival[0]), "residual": rival[1]},
+        "rival": None
+        if fit.rival is None
+        else {"position": _plain(fit.rival[0]), "residual": fit.rival[1]},
         "spec": fit.spec.to_dict(),
     }
 
@@ -230,15 +236,21 @@ class Sibling(NamedTuple):
 
     def of(self, spec: Any) -> Any:
         """The stated encoding changed so, as far as a spec can say it."""
-        stated = {"ladder": self.ladder, "order": self.order}
-        changes: dict[str, Any] = {name: own for name, own in stated.items() if own is not None}
+        changes: dict[str, Any] = {
+            name: own
+            for name, own in {"ladder": self.ladder, "order": self.order}.items()
+            if own is not None
+        }
         if self.start is not None:
             changes["arrangement"] = spec.arrangement.replace(start=self.start)
         if self.scale != 1.0:
             factor = self.scale * spec.magnitude.table(spec.dim)
             root = math.sqrt(spec.dim)
-            named = {root: "sqrt_dim", 1 / root: "rsqrt_dim"}
-            close = [name for value, name in named.items() if math.isclose(value, factor)]
+            close = [
+                name
+                for value, name in {root: "sqrt_dim", 1 / root: "rsqrt_dim"}.items()
+                if math.isclose(value, factor)
+            ]
             changes["magnitude"] = spec.magnitude.replace(table_scale=(close or [factor])[0])
         return spec.replace(**changes) if changes else spec
 
@@ -247,69 +259,67 @@ def scale_of(spec: Any, params: Mapping[str, Any] | None = None) -> float:
     """The factor on the rows of a table."""
     if not hasattr(spec, "magnitude"):
         return 1.0
-    if params is not None and "scale" in params:
-        return float(params["scale"])
-    return float(spec.magnitude.table(spec.dim))
+    return (
+        float(params["scale"])
+        if params is not None and "scale" in params
+        else float(spec.magnitude.table(spec.dim))
+    )
 
 
 def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
     """The stated convention, then those that differ from it in one and in two ways."""
-    groups: list[list[dict[str, Any]]] = [_ladders(spec), _orders(spec)]
+    groups: list[list[dict[str, Any]]] = [ladders_of(spec)]
     if isinstance(spec, Sinusoidal | Timestep):
-        groups.append([{"words": (SWAPPED,), "roles": "swapped"}])
+        groups += [_orders(spec), [{"words": (SWAPPED,), "roles": "swapped"}]]
     if of == "values":
         groups.append([{"words": (FROM_ONE,), "counted_from": 1}])
-        groups += [_scales(spec), _starts(spec)]
+        groups += [_scales(spec), _starts(spec)] if isinstance(spec, Sinusoidal) else []
     depths = (itertools.combinations(groups, depth) for depth in range(DEPTH + 1))
-    variants = []
-    for chosen in itertools.chain.from_iterable(depths):
-        for parts in itertools.product(*chosen):
-            words = tuple(word for part in parts for word in part["words"])
-            fields = {k: v for part in parts for k, v in part.items() if k != "words"}
-            variants.append(Sibling(words, **fields))
-    return variants
+    return [
+        Sibling(
+            tuple(word for part in parts for word in part["words"]),
+            **{k: v for part in parts for k, v in part.items() if k != "words"},
+        )
+        for chosen in itertools.chain.from_iterable(depths)
+        for parts in itertools.product(*chosen)
+    ]
 
 
-def _ladders(spec: Any) -> list[dict[str, Any]]:
+def ladders_of(spec: Any) -> list[dict[str, Any]]:
+    """Other exponents, where those of a spec are geometric."""
     ladder = getattr(spec, "ladder", None)
     if not isinstance(ladder, Ladder) or ladder.spacing != "geometric":
         return []
-    changes = []
-    for name, other in EXPONENTS.items():
-        changed = ladder.replace(
-            denominator=other.denominator, start=other.start, cos_shift=other.cos_shift
-        )
-        if changed != ladder and not (changed.cos_shift and not isinstance(spec, Sinusoidal)):
-            changes.append({"words": (name,), "ladder": changed})
-    return changes
-
-
-def _orders(spec: Any) -> list[dict[str, Any]]:
-    orders = {
-        "sin_cos": "the sines come first, then the cosines",
-        "cos_sin": "the cosines come first, then the sines",
+    fields = ("denominator", "start", "cos_shift")
+    changed = {
+        name: ladder.replace(**{field: getattr(other, field) for field in fields})
+        for name, other in EXPONENTS.items()
     }
-    if isinstance(spec, Sinusoidal):
-        orders = {"interleaved": "sines and cosines alternate", **orders}
-    elif not isinstance(spec, Timestep):
-        return []
-    return [{"words": (words,), "order": o} for o, words in orders.items() if o != spec.order]
+    return [
+        {"words": (name,), "ladder": other}
+        for name, other in changed.items()
+        if other != ladder and (isinstance(spec, Sinusoidal) or not other.cos_shift)
+    ]
 
 
-def _scales(spec: Any) -> list[dict[str, Any]]:
-    if not isinstance(spec, Sinusoidal) or spec.dim < 2:
-        return []
+def _orders(spec: Sinusoidal | Timestep) -> list[dict[str, Any]]:
+    return [
+        {"words": (words,), "order": order}
+        for order, words in ORDERS.items()
+        if order != spec.order and (isinstance(spec, Sinusoidal) or order != "interleaved")
+    ]
+
+
+def _scales(spec: Sinusoidal) -> list[dict[str, Any]]:
     stated = spec.magnitude.table(spec.dim)
     named = {1.0: "the table is not scaled", math.sqrt(spec.dim): "the table is times sqrt(d)"}
     return [
         {"words": (words,), "scale": factor / stated}
         for factor, words in named.items()
-        if not math.isclose(factor, stated)
+        if spec.dim > 1 and not math.isclose(factor, stated)
     ]
 
 
-def _starts(spec: Any) -> list[dict[str, Any]]:
-    if not isinstance(spec, Sinusoidal):
-        return []
+def _starts(spec: Sinusoidal) -> list[dict[str, Any]]:
     other = 0 if spec.arrangement.start else 1
     return [{"words": (f"positions are counted from {other}",), "start": other}]

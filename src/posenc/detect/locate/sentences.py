@@ -25,8 +25,10 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
         yield f"No position {span} has such values, under any convention that was tried."
         yield _none_as_stated(values, result)
         return
-    reach = max(abs(int(low)), abs(int(high)))
-    by_words = {r.words: r for r in readings(result.stated, values, reach, "siblings")}
+    by_words = {
+        r.words: r
+        for r in readings(result.stated, values, max(abs(int(low)), abs(int(high))), "siblings")
+    }
     yield f"Position {_place(best.positions[0])}{_if(best)}."
     yield from _worked(result, best, by_words[best.convention], values)
     if stated is None:
@@ -47,9 +49,11 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
 def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
     size = abs(scale_of(result.stated))
     large = [v.text for v in values.values() if abs(v.middle) > size]
-    if large:
-        return f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
-    return "A larger range, or fewer values at once, may have one."
+    return (
+        f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
+        if large
+        else "A larger range, or fewer values at once, may have one."
+    )
 
 
 def _worked(
@@ -101,9 +105,9 @@ def _at_the_same_place(
     """What the stated formula gives at the position of the best convention."""
     plain = next(iter(readings(result.stated, values, 0, "stated")))
     place = best.positions[0]
-    received = predictions(result.stated, plain, place)
     shown = ", ".join(
-        f"{g:.{v.places or 7}f}" for g, v in zip(received, values.values(), strict=True)
+        f"{g:.{v.places or 7}f}"
+        for g, v in zip(predictions(result.stated, plain, place), values.values(), strict=True)
     )
     written = " and ".join(v.text for v in values.values())
     nowhere = f", and {written} nowhere before {_place(stated.positions[0])}"
@@ -122,8 +126,7 @@ def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> 
     listed = ", ".join(map(_place, best.positions[1:4]))
     yield f"{count} positions from {_place(low)} to {_place(high)} fit; the next are {listed}."
     places = [v.places for v in values.values() if v.places is not None]
-    table: Any = result.stated
-    if len(values) == 1 and places and len(table.axes) == 1:
+    if len(values) == 1 and places and len(result.stated.axes) == 1:
         digits = places[0] + math.ceil(math.log10(max(best.expected, 2.0)) + 1)
         yield f"{digits} digits, or the value of another dimension, would leave one."
     else:
@@ -138,8 +141,9 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     low, high = result.within
     best = result.best
     if best is None:
-        several = f"any of {_conventions(result.tried)}"
-        tried = several if result.tried > 1 else "the convention stated"
+        tried = (
+            f"any of {_conventions(result.tried)}" if result.tried > 1 else "the convention stated"
+        )
         yield f"No such position from {_place(low)} to {_place(high)}, under {tried}."
         if spread is not None and spread > 0.01:
             yield (
@@ -165,8 +169,11 @@ def of_vector(result: Location, spread: float | None = None) -> Iterator[str]:
     yield from _explained(best)
     if best.convention and result.as_stated is None:
         yield "With the formula as stated, no row fits."
-    turned = getattr(best.spec, "kind", "") == "rotary"
-    if turned and isinstance(best.positions[0], int) and best.positions[0] < 0:
+    if (
+        getattr(best.spec, "kind", "") == "rotary"
+        and isinstance(best.positions[0], int)
+        and best.positions[0] < 0
+    ):
         yield f"  If pairs turn the other way, it is position {-best.positions[0]}."
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
-from posenc.detect.locate.inverse import MOST, TURN, Angle, solve
+from posenc.detect.locate.arcs import MOST, Angle, solve
 from posenc.detect.locate.result import Fit, Sibling, scale_of
 from posenc.encodings.table.column_phases import ColumnFunctions, Phases, columns_of, phases_of
 from posenc.functional import table
@@ -125,9 +125,10 @@ def angles(measured: MeasuredAngles, axis: int, noise: float) -> list[Angle]:
         first, second = measured.options[j].tolist()
         options = (first,) if math.isnan(second) else (first, second)
         # Near its extreme a sine is flat: the angle is known to the root of the noise.
-        slope = max(float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3)
-        sigma = noise / slope
-        half = math.remainder(second - first, TURN) / 2
+        sigma = noise / max(
+            float(measured.weight[j]), math.sqrt(noise) if len(options) > 1 else 1e-3
+        )
+        half = math.remainder(second - first, math.tau) / 2
         if len(options) > 1 and abs(half) < 2 * sigma:
             # At its extreme a sine has one angle, known to half the way between the two.
             options, sigma = (first + half,), max(sigma, abs(half))
@@ -140,7 +141,7 @@ def differences(measured: MeasuredAngles, axis: int, positions: np.ndarray) -> n
     chosen = (measured.axis == axis) & (measured.frequency != 0)
     predicted = positions[:, None] * measured.frequency[chosen]
     left = (option - predicted for option in measured.options[chosen].T)
-    return np.fmin(*(np.abs(r - np.rint(r / TURN) * TURN) for r in left))
+    return np.fmin(*(np.abs(r - np.rint(r / math.tau) * math.tau) for r in left))
 
 
 def evidence(
@@ -157,8 +158,7 @@ def evidence(
     radius = max(math.sqrt(squares), 1e-9 * math.sqrt(n))
     volume = n / 2 * math.log(math.pi) + n * math.log(radius) - math.lgamma(n / 2 + 1)
     share = volume - n * math.log(2 * math.pi) + lone * math.log(2)
-    drawn = 1 + count * pace / radius if real else count
-    return -(share + math.log(max(drawn, 1.0))) / math.log(2)
+    return -(share + math.log(max(1 + count * pace / radius if real else count, 1.0))) / math.log(2)
 
 
 # --- one convention -------------------------------------------------------------------------------
@@ -245,11 +245,14 @@ def attempt(
         chosen = (measured.axis == axis) & (measured.frequency != 0)
         lone = int((~np.isnan(measured.options[chosen, 1])).sum())
         pace = float(np.sqrt(np.sum(measured.frequency[chosen] ** 2)))
-        counts = up_to(rows - start, low, high, real=real).tolist()
         each = np.array(
             [
                 evidence(s, left.shape[1], lone=lone, count=c, pace=pace, real=real)
-                for s, c in zip(squares.tolist(), counts, strict=True)
+                for s, c in zip(
+                    squares.tolist(),
+                    up_to(rows - start, low, high, real=real).tolist(),
+                    strict=True,
+                )
             ]
         )
         # Of two coordinates that leave as little, the one nearer to 0 is less of an accident.
@@ -283,8 +286,9 @@ def _judged(
     fits = np.flatnonzero(off <= sample.tolerance * abs(scale))
     names: list[Any] = [p[0] if len(p) == 1 else p for p in places]
     exact = len(fits) > 0
-    sizes = [sum(map(abs, places[k])) for k in fits]
-    order = fits[np.argsort(sizes, kind="stable")] if exact else [0]
+    order = (
+        fits[np.argsort([sum(map(abs, places[k])) for k in fits], kind="stable")] if exact else [0]
+    )
     others = np.delete(np.arange(len(names)), order)
     rival = min(others, key=lambda k: mean[k]) if len(others) else None
     # So many others fit as well.

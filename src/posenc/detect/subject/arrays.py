@@ -40,8 +40,9 @@ def laid(x: Any, layout: str) -> Any:
     order = [c for c in "bh" if c not in letters] + [*letters]
     sizes = dict(zip("bhsd", x.shape, strict=True))
     sizes |= {"t": sizes["b"] * sizes["s"], "f": sizes["h"] * sizes["d"]}
-    sized = [sizes[c] for c in layout if c != "3"]
-    return _with_axes(x, [*map("bhsd".index, order)]).reshape(sized)
+    return _with_axes(x, [*map("bhsd".index, order)]).reshape(
+        [sizes[c] for c in layout if c != "3"]
+    )
 
 
 def _letters(layout: str) -> str:
@@ -68,8 +69,9 @@ def carried(array: Any, library: str, dtype: str | None = None) -> Any:
     if library == "torch":
         tensor = library_of(library).from_numpy(array)
         return tensor if dtype is None else tensor.to(dtype_in(library, dtype))
-    own = None if dtype is None else dtype_in(library, dtype)
-    return library_of(library).array(array, dtype=own)
+    return library_of(library).array(
+        array, dtype=None if dtype is None else dtype_in(library, dtype)
+    )
 
 
 def dtype_in(library: str, dtype: str) -> Any:
@@ -83,8 +85,9 @@ def library_of(library: str) -> Any:
     try:
         return importlib.import_module("jax.numpy" if library == "jax" else library)
     except ImportError as error:
-        text = mismatch("ask", f"the library {library}", "none", f"pip install {library}")
-        raise DependencyError(text) from error
+        raise DependencyError(
+            mismatch("ask", f"the library {library}", "none", f"pip install {library}")
+        ) from error
 
 
 def numbers(out: Any) -> np.ndarray:
@@ -108,8 +111,10 @@ def parts_of(out: Any) -> list[np.ndarray]:
 def pieces_of(out: Any) -> list[Any]:
     """The same as it came, without what is no array beside those that are."""
     if isinstance(out, Mapping):
-        order = sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
-        out = tuple(out[name] for name in order)
+        out = tuple(
+            out[name]
+            for name in sorted(out, key=lambda name: ("sin" in str(name), "k" in str(name)[:1]))
+        )
     if isinstance(out, (tuple, list)) and any(hasattr(part, "shape") for part in out):
         return [part for part in out if np.ndim(part)]
     return [] if out is None else [out]
@@ -140,8 +145,11 @@ def _named(value: Any, depth: int, seen: set[int]) -> Iterator[str]:
     modules = [m for name in names if isinstance(m := around.get(name), types.ModuleType)]
     own = [vars(m) for m in modules if m.__name__ not in LIBRARIES]
     inner = [scope[name] for scope in (around, *own) for name in names & scope.keys()]
-    cells = getattr(method, "__closure__", None) or ()
-    inner += [cell.cell_contents for cell in cells if cell != types.CellType()]
+    inner += [
+        cell.cell_contents
+        for cell in getattr(method, "__closure__", None) or ()
+        if cell != types.CellType()
+    ]
     for each in (*inner, *getattr(getattr(method, "__self__", None), "__dict__", {}).values()):
         yield from _named(each, depth + 1, seen)
 

@@ -163,8 +163,9 @@ def _at(model: Any, path: str) -> Any:
     try:
         return functools.reduce(getattr, path.split("."), model)
     except AttributeError as error:
-        expected = f"the path of a module of {name_of(model)}"
-        raise CannotAsk(mismatch("ask", expected, f"{path[:80]!r} ({error})")) from error
+        raise CannotAsk(
+            mismatch("ask", f"the path of a module of {name_of(model)}", f"{path[:80]!r} ({error})")
+        ) from error
 
 
 def _rotary_of(model: Any) -> Any:
@@ -172,11 +173,10 @@ def _rotary_of(model: Any) -> Any:
     holds = (path.rpartition(".")[0] for path, _ in model.named_buffers()
              if role_of(path.rpartition(".")[2]) in ("tables", "cos"))  # fmt: skip
     path = next(holds, "") if hasattr(model, "config") else ""
-    text = f"{name_of(model)}, whose modules have no tables under names that are known"
-    refuse_if(
-        not path and hasattr(model, "get_input_embeddings"),
-        mismatch("ask", 'a module of a model, as (model, "path")', text),
-    )
+    refuse_if(not path and hasattr(model, "get_input_embeddings"), mismatch(
+        "ask", 'a module of a model, as (model, "path")',
+        f"{name_of(model)}, whose modules have no tables under names that are known",
+    ))  # fmt: skip
     return model.get_submodule(path)
 
 
@@ -213,8 +213,10 @@ def _alike(choice: Found, best: Found) -> bool:
 
 def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     if not codes:
-        expected = "a function, a class, an object, a pair of functions or buffers"
-        return CannotAsk(mismatch("ask", expected, f"{type(target).__name__}: {str(target)[:60]}"))
+        return CannotAsk(mismatch(
+            "ask", "a function, a class, an object, a pair of functions or buffers",
+            f"{type(target).__name__}: {str(target)[:60]}",
+        ))  # fmt: skip
     name = codes[0].name if len(codes) == 1 else name_of(target)
     own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
     slots = ", ".join(slot.name for slot in codes[0].slots)
@@ -244,8 +246,9 @@ def protocol(
 ) -> Subject:
     """A function whose form is known by a name of `PROTOCOL`, to be asked."""
     search = Search(CallCounter(), dim=dim, axes=axes)
-    form = known(method, function, name or method, library, dim)
-    return _subject_of(Found(PROTOCOL[method][0], form), search)
+    return _subject_of(
+        Found(PROTOCOL[method][0], known(method, function, name or method, library, dim)), search
+    )
 
 
 def _subject_of(
@@ -307,9 +310,8 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     if (choice := next(itertools.chain.from_iterable(map(inner.forms, codes)), None)) is None:
         raise _refusal(maker, codes, inner)
     code = code_of(apply, tables=_Tables(choice, search.counter))
-    if code.has("cos", "sin", "tables"):
-        return code
-    return code._replace(slots=tabled(code.slots, choice.swapped))
+    known_by_name = code.has("cos", "sin", "tables")
+    return code if known_by_name else code._replace(slots=tabled(code.slots, choice.swapped))
 
 
 class _Tables:
@@ -345,19 +347,15 @@ class _Tables:
 def _of_recording(recorded: list[np.ndarray], search: Search) -> Subject:
     """Recorded inputs and outputs, which answer for the tokens that were recorded."""
     x, y, positions = recorded
-    expected = "x and y of one shape (..., seq, channels)"
-    refuse_if(
-        x.shape != y.shape or x.ndim < 2,
-        mismatch("ask", expected, f"shapes {x.shape} and {y.shape}"),
-    )
+    refuse_if(x.shape != y.shape or x.ndim < 2, mismatch(
+        "ask", "x and y of one shape (..., seq, channels)", f"shapes {x.shape} and {y.shape}",
+    ))  # fmt: skip
     kept = dict(zip(_tokens(x, positions), y.reshape(-1, y.shape[-1]), strict=True))
 
     def recording(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
         rows = [kept.get(token) for token in _tokens(x, positions)]
-        refuse_if(
-            any(row is None for row in rows),
-            "ask: the recording has no such token at that position",
-        )
+        refuse_if(any(row is None for row in rows),
+                  "ask: the recording has no such token at that position")  # fmt: skip
         return np.array(rows).reshape(x.shape)
 
     search.dim = x.shape[-1]

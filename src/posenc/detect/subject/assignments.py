@@ -47,8 +47,10 @@ def _orders(code: Callee, biased: bool) -> Iterator[dict[str, str]]:
         whose = {"x": "q_positions", "key": "k_positions"}
         named = {name: whose.get(role, role) for name, role in named.items()}
     required = [slot for slot in code.slots if slot.required]
-    dealt = _dealt([slot for slot in required if not slot.role], {*named.values()}, biased)
-    yield from ({**named, **more} for more in dealt)
+    yield from (
+        {**named, **more}
+        for more in _dealt([slot for slot in required if not slot.role], {*named.values()}, biased)
+    )
     # Names may mislead.
     loose = ("x", "key", *PLACED, "length", "tables")
     stated = {name: role for name, role in named.items() if role not in loose}
@@ -110,14 +112,14 @@ def _said(code: Callee, inside: set[str], biased: bool) -> list[str]:
     if biased:
         named = "counted" if inside & {"q_positions", "q_len", "distances"} else "length"
         return ["positions"] if "x" in inside and "positions" in inside else [named]
-    if inside & {"x", "qkv"} and code.tables is not None:
-        ways = ["positions"] if "positions" in inside else ["tables"]
-    elif inside & {"x", "qkv"}:
-        ways = ["positions", "packed", "offset", "length", "counted"]
-    elif inside & {*TOKENS}:
-        ways = ["positions", "length", "offset", "counted"]
-    else:
-        ways = ["positions", "length"]
+    turned = inside & {"x", "qkv"}
+    if turned and code.tables is not None:
+        return ["positions" if "positions" in inside else "tables"]
+    ways = next(ways for holds, ways in (
+        (turned, ("positions", "packed", "offset", "length", "counted")),
+        (inside & {*TOKENS}, ("positions", "length", "offset", "counted")),
+        (True, ("positions", "length")),
+    ) if holds)  # fmt: skip
     return [way for way in ways if way in {*inside, "tables", "counted"}]
 
 

@@ -9,9 +9,7 @@ import numpy as np
 
 from posenc.detect.subject.code import refuse_if
 from posenc.detect.subject.discovery import Found, biases
-from posenc.detect.subject.forms import CallCounter, Form, Inquiry
-from posenc.detect.subject.forms import built as made_by
-from posenc.detect.subject.forms import turned as turned_by
+from posenc.detect.subject.forms import CallCounter, Form, Inquiry, built, turned
 
 PLACED = ("positions", "tables")  # ways to have tokens stand anywhere
 COUNTED = 2**14  # tokens of a sequence in which one token stands at its place
@@ -22,15 +20,15 @@ TABLED = 2**17  # rows of a table that is asked by its length
 def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.ndarray]:
     """What a function of positions makes of rows of them, each (batch or 1, seq, ...)."""
     if len(rows) > 1 and form.place != "bs":
-        each = [rows_made(form, row[None], counter) for row in rows]
-        return [np.concatenate(parts) for parts in zip(*each, strict=True)]
+        return [
+            np.concatenate(parts)
+            for parts in zip(*[rows_made(form, row[None], counter) for row in rows], strict=True)
+        ]
     if form.way == "positions":
-        return made_by(form, Inquiry(None, rows), counter)
+        return built(form, Inquiry(None, rows), counter)
     end, most = int(rows.max()) + 1, TABLED if form.way == "length" and not form.layout else COUNTED
     refuse_if(end > most, f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
-    return [
-        part[:, rows[0]] for part in made_by(form, Inquiry(None, np.arange(end)[None]), counter)
-    ]
+    return [part[:, rows[0]] for part in built(form, Inquiry(None, np.arange(end)[None]), counter)]
 
 
 def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -43,17 +41,29 @@ def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
         alike and ("b" in form.layout or form.way == "packed")
     )
     if len(x) > 1 and not wide:
-        each = [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))]
-        return _joined(form, each, counter, 0)
+        return _joined(
+            form, [asked._replace(x=x[[b]], rows=rows[[b]]) for b in range(len(x))], counter, 0
+        )
     if x.shape[1] > 1 and not {"h", "f"} & {*form.layout}:
         return _joined(form, [asked._replace(x=x[:, [h]]) for h in range(x.shape[1])], counter, 1)
     runs = np.flatnonzero(np.diff(rows[0], axis=0) != 1) + 1 if form.way not in PLACED else rows[:0]
     if form.way == "offset" and len(runs):
-        pieces = zip(np.split(x, runs, axis=2), np.split(rows, runs, axis=1), strict=True)
-        return _joined(form, [asked._replace(x=a, rows=b) for a, b in pieces], counter, 2)
-    if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0]):
-        return turned_by(form, asked, counter)
-    return _in_place(form, asked, counter)
+        return _joined(
+            form,
+            [
+                asked._replace(x=a, rows=b)
+                for a, b in zip(
+                    np.split(x, runs, axis=2), np.split(rows, runs, axis=1), strict=True
+                )
+            ],
+            counter,
+            2,
+        )
+    return (
+        turned(form, asked, counter)
+        if form.way in (*PLACED, "offset") or not (len(runs) or rows[0, 0])
+        else _in_place(form, asked, counter)
+    )
 
 
 def _joined(form: Form, each: list[Inquiry], counter: CallCounter, axis: int) -> list[np.ndarray]:
@@ -74,7 +84,7 @@ def _in_place(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarr
     for chosen in without_repeats(row):
         tokens = np.repeat(x[:, :, chosen[:1]], end, axis=2)
         tokens[:, :, row[chosen]] = x[:, :, chosen]
-        parts = turned_by(
+        parts = turned(
             form,
             asked._replace(x=tokens, rows=np.repeat(np.arange(end)[None], len(x), axis=0)),
             counter,
@@ -96,8 +106,9 @@ def biased(choice: Found, q: np.ndarray, k: np.ndarray, counter: CallCounter) ->
     if not choice.aligned:
         return biases(choice.form, Inquiry(None, q[None], keys=k[None]), counter)
     keys, queries = int(max(q.max(), k.max())) + 1, len(q)
-    rows = {"last": np.arange(keys - queries, keys), "first": np.arange(queries)}
-    wanted = rows.get(choice.aligned)
+    wanted = {"last": np.arange(keys - queries, keys), "first": np.arange(queries)}.get(
+        choice.aligned
+    )
     line = np.arange(keys)[None]
     if wanted is not None and np.array_equal(q, wanted):
         return biases(choice.form, Inquiry(None, q[None], keys=line), counter)[..., k]

@@ -171,8 +171,11 @@ class Callee(NamedTuple):
     @property
     def layer(self) -> Any:
         """A type of layer that its buffers name, or the first layer."""
-        names: Any = getattr(self.function, "named_buffers", list)()
-        own = (name.removesuffix("_inv_freq") for name, _ in names if name.endswith("_inv_freq"))
+        own = (
+            name.removesuffix("_inv_freq")
+            for name, _ in getattr(self.function, "named_buffers", list)()
+            if name.endswith("_inv_freq")
+        )
         return next(own, 0)
 
     def has(self, *roles: str) -> bool:
@@ -197,9 +200,11 @@ def slots_of(function: Any) -> tuple[Slot, ...]:
              p.kind is p.KEYWORD_ONLY, p.kind is p.POSITIONAL_ONLY)
         for p in parameters if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
     )  # fmt: skip
-    if slots or all(p.kind is not p.VAR_POSITIONAL for p in parameters):
-        return slots
-    return tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+    return (
+        slots
+        if slots or all(p.kind is not p.VAR_POSITIONAL for p in parameters)
+        else tuple(Slot(name, "", required=True, positional=True) for name in ("first", "second"))
+    )
 
 
 def tabled(slots: tuple[Slot, ...], swapped: bool) -> tuple[Slot, ...]:
@@ -235,8 +240,11 @@ def code_of(function: Any, name: str = "", tables: Any = None) -> Callee:
 def codes_of(built: Any) -> Iterator[Callee]:
     """What can be called of an object, the likeliest first."""
     if isinstance(built, types.ModuleType):
-        own = [v for k, v in vars(built).items() if callable(v) and not k.startswith("_")]
-        yield from (code_of(v) for v in own if getattr(v, "__module__", "") == built.__name__)
+        yield from (
+            code_of(v)
+            for v in [v for k, v in vars(built).items() if callable(v) and not k.startswith("_")]
+            if getattr(v, "__module__", "") == built.__name__
+        )
         return
     if callable(built):
         yield code_of(built)
@@ -261,8 +269,12 @@ def instance(
     fixed, changed = fixed or {}, changed or {}
     passed: dict[str, Any] = {}
     left = {**sizes, **changed}
-    dtype = dtype_in(libraries_of(target)[0], "float32")
-    usual: dict[str, Any] = {"length": LONGEST, "base": BASE, "device": None, "dtype": dtype}
+    usual: dict[str, Any] = {
+        "length": LONGEST,
+        "base": BASE,
+        "device": None,
+        "dtype": dtype_in(libraries_of(target)[0], "float32"),
+    }
     for slot in slots_of(target):
         if slot.role in left and (slot.name not in fixed or slot.role in changed):
             passed[slot.name] = left.pop(slot.role)

@@ -130,9 +130,10 @@ class Search:
         if not form.layout:
             return Inquiry(None, rows)
         heads = (self.heads or HEADS) if {"h", "f"} & {*form.layout} else 1
-        sizes = np.arange(1, batch + 1)[:, None, None, None]
         return Inquiry(
-            np.broadcast_to(self.token, (batch, heads, len(line), self.dim)) * sizes, rows
+            np.broadcast_to(self.token, (batch, heads, len(line), self.dim))
+            * np.arange(1, batch + 1)[:, None, None, None],
+            rows,
         )
 
     def _seen(self, form: Form) -> Found:
@@ -225,26 +226,21 @@ class Search:
     # --- functions of positions -------------------------------------------------------------------
 
     def _of_positions(self, form: Form, parts: list[np.ndarray]) -> Found:
-        refuse_if(
-            not any(np.isfinite(part).any() for part in parts), "it returns no finite numbers"
-        )
-        refuse_if(
-            max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7,
-            "all positions get the same numbers",
-        )
         alike = [
             sum(all(_most(p[:, i] - p[:, j]) <= 1e-7 for p in parts) for j in RUN) for i in RUN
         ]
-        refuse_if(max(alike) > SEQ // 2 and not _named(form), "most positions get the same numbers")
-        refuse_if(
-            max(_most(part - part[..., :1]) for part in parts) <= 1e-7,
-            "each position gets one number alone",
-        )
         pairs = pairs_of(parts)
-        refuse_if(
-            pairs is None and (len(parts) > 1 or parts[0].ndim > 3),
-            f"it returns {len(parts)} arrays of {parts[0].ndim - 1} axes, which are no rows",
-        )
+        for bad, says in (
+            (not any(np.isfinite(part).any() for part in parts), "it returns no finite numbers"),
+            (max(_most(part[:, 1:] - part[:, :1]) for part in parts) <= 1e-7,
+             "all positions get the same numbers"),
+            (max(alike) > SEQ // 2 and not _named(form), "most positions get the same numbers"),
+            (max(_most(part - part[..., :1]) for part in parts) <= 1e-7,
+             "each position gets one number alone"),
+            (pairs is None and (len(parts) > 1 or parts[0].ndim > 3),
+             f"it returns {len(parts)} arrays of {parts[0].ndim - 1} axes, which are no rows"),
+        ):  # fmt: skip
+            refuse_if(bad, says)
         kind = "cos_sin" if pairs else "angles" if _linear(parts[0][0]) else "table"
 
         def second(line: np.ndarray) -> np.ndarray:
@@ -316,8 +312,10 @@ def _moves(y: np.ndarray) -> None:
     refuse_if(not np.isfinite(y).any(), "it returns no finite numbers")
     # A product of matrices in float32 may round equal rows differently, by where they stand.
     rounding = 1e-6 * max(1.0, _most(y))
-    apart = _most(y[:, :, 1:] - y[:, :, :1])
-    refuse_if(apart <= rounding, "equal tokens come out equal at every position")
+    refuse_if(
+        _most(y[:, :, 1:] - y[:, :, :1]) <= rounding,
+        "equal tokens come out equal at every position",
+    )
     off = [
         _most(y[:, i] - y[:, j]) for i, j in itertools.combinations(range(min(y.shape[1], 8)), 2)
     ]
@@ -345,8 +343,9 @@ def _follows(first: np.ndarray, again: np.ndarray, line: np.ndarray, named: bool
 def _linear(rows: np.ndarray) -> bool:
     """Whether most columns grow by equal steps from 0 on: angles."""
     step = rows[1]
-    off = np.abs(rows - np.arange(len(rows))[:, None] * step)
-    columns = (off <= 1e-4 * (1 + np.abs(rows))).all(axis=0) & (step != 0)
+    columns = (
+        np.abs(rows - np.arange(len(rows))[:, None] * step) <= 1e-4 * (1 + np.abs(rows))
+    ).all(axis=0) & (step != 0)
     return bool(np.mean(columns) >= 0.75) and float(np.abs(rows[0]).max()) <= 1e-6
 
 
@@ -369,9 +368,8 @@ def pairs_of(parts: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray] | None:
 
 
 def _is_bias(code: Callee) -> bool:
-    both = code.has("q_positions", "q_len") and code.has("k_positions", "k_len")
     return (
-        both
+        (code.has("q_positions", "q_len") and code.has("k_positions", "k_len"))
         or (code.has("distances") and not code.has("x", "positions"))
         or bool(BIASED.search(code.name) and code.has("x") <= code.has("key", "positions"))
     )

@@ -106,8 +106,10 @@ class Form(NamedTuple):
         x = np.ones((batch, 1, seq, self.dim)) if asked.x is None else asked.x
         if "3" in self.layout:
             plain = self._replace(layout=self.layout.replace("3", ""))
-            three = [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)]
-            return library_of(self.library).stack(three, self.layout.index("3"))
+            return library_of(self.library).stack(
+                [plain.tokens(asked._replace(groups=1), part) for part in (size, 0.5, 0.25)],
+                self.layout.index("3"),
+            )
         array = laid(x if size == 1 else x[:, :: asked.groups] * size, self.layout)
         if asked.native:
             return array
@@ -124,9 +126,11 @@ class Form(NamedTuple):
             "bs": rows, "s": one, "1s": one[None], "s1": one[:, None], "": one, "b": rows[:, 0],
             "0": one[0], "int": one[0], "t": rows.reshape(-1, *rows.shape[2:]),
         }[self.place]  # fmt: skip
-        if self.place == "int" or self.integers == "list":
-            return shaped.tolist()
-        return carried(shaped, self.library, None if self.integers == "int64" else self.integers)
+        return (
+            shaped.tolist()
+            if self.place == "int" or self.integers == "list"
+            else carried(shaped, self.library, None if self.integers == "int64" else self.integers)
+        )
 
     def ends(self, line: Any, axis: int) -> Any:
         """Positions of queries or keys; along their own axis where a score is handed over."""
@@ -179,9 +183,13 @@ def known(
 ) -> Form:
     """The form of a function that takes what it is asked by."""
     _, roles, layout, place = PROTOCOL[method]
-    slots = tuple(Slot(role, role, required=True, positional=True) for role in roles)
     return Form(
-        Callee(function, name, slots, (library,)),
+        Callee(
+            function,
+            name,
+            tuple(Slot(role, role, required=True, positional=True) for role in roles),
+            (library,),
+        ),
         tuple((role, role) for role in roles),
         library,
         layout,
@@ -262,9 +270,11 @@ def call(form: Form, asked: Inquiry, counter: CallCounter) -> Any:
         for n, role in form.roles
         if role in PLACED and n in values
     )
-    if out is None and form.layout:
-        return tuple(values[n] for n, role in form.roles if role in ("x", "qkv", "key"))
-    return out
+    return (
+        tuple(values[n] for n, role in form.roles if role in ("x", "qkv", "key"))
+        if out is None and form.layout
+        else out
+    )
 
 
 def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:
@@ -275,9 +285,13 @@ def turned(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]
 def outputs(form: Form, raw: Any) -> list[Any]:
     """What was returned for queries and keys, as it came."""
     parts = pieces_of(raw)
-    if "3" not in form.layout:
-        return parts[:2]
-    return [part[(slice(None),) * form.layout.index("3") + (n,)] for part in parts for n in (0, 1)]
+    return (
+        parts[:2]
+        if "3" not in form.layout
+        else [
+            part[(slice(None),) * form.layout.index("3") + (n,)] for part in parts for n in (0, 1)
+        ]
+    )
 
 
 def as_turned(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
@@ -300,9 +314,11 @@ def as_turned(form: Form, asked: Inquiry, raw: Any) -> list[np.ndarray]:
 
 def _real(part: np.ndarray) -> np.ndarray:
     """Complex channels as neighbours."""
-    if part.dtype.kind != "c":
-        return part
-    return np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
+    return (
+        part
+        if part.dtype.kind != "c"
+        else np.stack([part.real, part.imag], axis=-1).reshape(*part.shape[:-1], -1)
+    )
 
 
 def native(form: Form, x: Any, rows: np.ndarray) -> Any:

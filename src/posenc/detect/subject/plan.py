@@ -91,37 +91,39 @@ class Schedule:
         """Heads, memory, widths and dtypes of what is turned."""
         two = np.stack([few, few])
         keyed = "key" in dict(self.form.roles).values() and {*self.form.layout} & {*"hf"}
+        grouped, anew = keyed and self.form.way != "counted", self.subject._anew is not None
         odd = (two + 1001) % end  # no number of half precision
         low, high = sorted((min(end // 2, 3000), min(end, 60_000)))
         start = int(self.rng.integers(low, high))
         far = np.arange(start, min(start + 9, end))[None]
         last = np.arange(max(end - 9, 0), end)[None]
-        calls = [
+        return [
             *(Call("heads", few[None], heads=n) for n in HEADS),
             Call("axes of one size", np.stack([few[:5]] * len(few[:5])), heads=len(few[:5])),
             Call("equal tokens", two, heads=2, plain=True),
             Call("tokens of zeros", two, sizes=(1.0, 0.0)),
             Call("strides", two, heads=3, strided=True),
             Call("wider heads", few[None], heads=2, wide=2),
-        ]
-        if keyed and self.form.way != "counted":
-            calls.append(Call("fewer heads of keys", few[None], heads=4, groups=2))
-        if self.subject._anew is not None:
-            calls.append(Call("half precision first", odd, heads=3, after="bfloat16"))
-        return calls + [
-            Call("dtype", rows, heads=heads, dtype=dtype, sizes=sizes)
-            for rows, heads, sizes in ((two, 3, WIDE), (far, 1, ONE), (last, 1, ONE))
-            for dtype in DTYPES
+            *[Call("fewer heads of keys", few[None], heads=4, groups=2)] * bool(grouped),
+            *[Call("half precision first", odd, heads=3, after="bfloat16")] * anew,
+            *(Call("dtype", rows, heads=heads, dtype=dtype, sizes=sizes)
+              for rows, heads, sizes in ((two, 3, WIDE), (far, 1, ONE), (last, 1, ONE))
+              for dtype in DTYPES),
         ]  # fmt: skip
 
     def _far(self, end: int) -> list[Call]:
-        last = min(end, DENSE + 1) if self.form.way != "length" else end
-        calls = [Call("dense", np.arange(last)[None])]
+        calls = [
+            Call(
+                "dense", np.arange(min(end, DENSE + 1) if self.form.way != "length" else end)[None]
+            )
+        ]
         if end > DENSE + RUN and self.form.way in ("positions", "tables"):
-            first = self._scattered(end)[None, :EACH]
             calls += [
                 Call("scattered", rows)
-                for rows in (first, *self._scattered(end).reshape(-1, 1, EACH))
+                for rows in (
+                    self._scattered(end)[None, :EACH],
+                    *self._scattered(end).reshape(-1, 1, EACH),
+                )
             ]
         if end > DENSE + RUN and self.form.way in ("positions", "tables", "offset"):
             starts = [
@@ -136,8 +138,12 @@ class Schedule:
         """One position in each stretch of as many beyond those that are all asked."""
         stretch = stretch_of(end)
         begins = np.arange(DENSE + 1, end, stretch)
-        drawn = np.minimum(begins + self.rng.integers(0, stretch, len(begins)), end - 1)
-        return self.rng.permutation(np.resize(drawn, SCATTERED * EACH))
+        return self.rng.permutation(
+            np.resize(
+                np.minimum(begins + self.rng.integers(0, stretch, len(begins)), end - 1),
+                SCATTERED * EACH,
+            )
+        )
 
     def _of_lengths(self, end: int) -> Iterator[Call]:
         # As many short ones as long ones.
@@ -150,10 +156,13 @@ class Schedule:
         """A step after long sequences, and where stored rows end, of many heads."""
         ends = 2 ** np.arange(4, 31)[:, None] - [1, 0]
         rows = self.rng.permutation(np.r_[ends[ends < end], self.rng.integers(0, end, 64)])
-        many = self.subject.kind == "rotary" and self.form.way != "counted"
         return [
             Call("one token", np.array([[end - 1]])),
-            Call("ends of tables", rows[None], heads=33 if many else 1),
+            Call(
+                "ends of tables",
+                rows[None],
+                heads=33 if self.subject.kind == "rotary" and self.form.way != "counted" else 1,
+            ),
         ]
 
     def _of_bias(self, end: int) -> list[Call]:
@@ -161,12 +170,17 @@ class Schedule:
         packed = np.r_[0:5, 0:4, 0:7][None]
         mixed = self.rng.permutation(min(end, 400))[None]
         far = self.rng.integers(0, end, (1, 200))
-        drawn = self.rng.integers(6, min(end, DENSE), 20).tolist()
-        lengths = [np.arange(n)[None] for n in [*(n for n in EDGES if n <= end), *drawn]]
-        cached = (1, 2, 3, 4, 5, 7, 8, 16, 33)  # queries, after a cache of earlier keys
+        lengths = [
+            np.arange(n)[None]
+            for n in [
+                *(n for n in EDGES if n <= end),
+                *self.rng.integers(6, min(end, DENSE), 20).tolist(),
+            ]
+        ]
         return [
             Call("first", line[:, :17], keys=line[:, :17]),
-            *(Call("unequal lengths", line[:, -queries:], keys=line) for queries in cached),
+            *(Call("unequal lengths", line[:, -queries:], keys=line)  # after a cache of other keys
+              for queries in (1, 2, 3, 4, 5, 7, 8, 16, 33)),
             Call("more queries than keys", line[:, :9], keys=line[:, :4]),
             Call("packed", packed, keys=packed),
             Call("jumps", mixed[:, :13], keys=mixed[:, 5:29]),

@@ -139,10 +139,11 @@ def listed(places: Sequence[int]) -> str:
     """Positions in few words: a run by its ends, others one by one."""
     if len(places) == 1:
         return f"one token at position {places[0]:,}"
-    if {b - a for a, b in itertools.pairwise(places)} == {1} and len(places) > 3:
-        spot = f"{places[0]:,} to {places[-1]:,}"
-    else:
-        spot = ", ".join(f"{p:,}" for p in places[:8]) + ", …" * (len(places) > 8)
+    spot = (
+        f"{places[0]:,} to {places[-1]:,}"
+        if {b - a for a, b in itertools.pairwise(places)} == {1} and len(places) > 3
+        else ", ".join(f"{p:,}" for p in places[:8]) + ", …" * (len(places) > 8)
+    )
     return f"{len(places):,} tokens at positions {spot}"
 
 
@@ -251,14 +252,18 @@ def _speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
     starts = 3 * np.arange(8)[:, None] if subject.kind != "rotary" else np.zeros((8, 1), int)
     rows = starts + np.arange(3)
     if subject.kind == "rotary":
-        x = np.random.default_rng(1).normal(size=(8, 1, 1, subject.dim)).repeat(3, axis=2)
-        y = np.asarray(expected(x, rows))[:, 0]
+        y = np.asarray(
+            expected(
+                np.random.default_rng(1).normal(size=(8, 1, 1, subject.dim)).repeat(3, axis=2), rows
+            )
+        )[:, 0]
     else:
         each = [expected(row[None]) for row in rows]
         y = np.concatenate([a if subject.kind == "table" else np.concatenate(a, -1) for a in each])
     sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
-    squares = np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300)
-    return np.asarray(np.arccos(np.clip(sums / squares, -1, 1)))
+    return np.asarray(
+        np.arccos(np.clip(sums / np.maximum((2 * y[:, 1] ** 2).sum(axis=0), 1e-300), -1, 1))
+    )
 
 
 def coarse_of(subject: Any, x: np.ndarray) -> str:

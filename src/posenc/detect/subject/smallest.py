@@ -173,8 +173,10 @@ def _smaller(call: Any, subject: Any) -> Iterator[Any]:
         call, {"dtype": "float32"}, {"strided": False}, {"wide": 1}, {"after": "", "groups": 1}
     )
     if call.heads > 1:
-        fewer = {1, call.heads // 2, call.heads - 1} - {*range(call.groups)}
-        yield from (call._replace(heads=n) for n in sorted(fewer))
+        yield from (
+            call._replace(heads=n)
+            for n in sorted({1, call.heads // 2, call.heads - 1} - {*range(call.groups)})
+        )
     if len(rows) > 2:
         yield call._replace(rows=rows[:2])
         yield call._replace(rows=rows[[0, -1]], sizes=(1.0,))
@@ -269,17 +271,22 @@ def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
             lines[-1] += ".fresh()"
             lines.append(f"subject.both({asked}, dtype={call.after!r})")
         stated = {"dtype": "float32", "strided": False, "groups": 1}
-        changed = {name: getattr(call, name) for name in stated}
-        more = "".join(f", {k}={v!r}" for k, v in changed.items() if v != stated[k])
+        more = "".join(
+            f", {k}={getattr(call, k)!r}"
+            for k, usual in stated.items()
+            if getattr(call, k) != usual
+        )
         answer = f"subject.both({asked}{more})[{place}]"
     elif subject.kind == "bias":
         answer = f"subject.bias({_array(call.rows[0])}, {_array(call.keys[0])})"
-    elif subject.kind == "table":
-        answer = f"subject.rows({rows})"
     else:
-        answer = f"np.concatenate(subject.cos_sin({rows}), axis=-1)"
-    says = f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")'
-    return [*lines, f"y = {answer}", says]
+        plain, pairs = f"subject.rows({rows})", f"subject.cos_sin({rows})"
+        answer = plain if subject.kind == "table" else f"np.concatenate({pairs}, axis=-1)"
+    return [
+        *lines,
+        f"y = {answer}",
+        f'print("entry {entry} is", y{entry}, "where {expected:.9g} is expected")',
+    ]
 
 
 def _x(subject: Any, call: Any) -> str:

@@ -371,24 +371,25 @@ class Subject:
         rows = rows[None] if rows.ndim == 1 + (self._axes > 1) else rows
         flat = rows.ndim - (self._axes > 1) == 2
         if not flat or not rows.shape[1] or seq not in (None, rows.shape[1]):
-            expected = f"(seq,) or (batch, seq) of {seq or 'one or more'} tokens"
-            raise bad_argument("ask: positions", expected, f"shape {rows.shape}")
+            raise bad_argument(
+                "ask: positions",
+                f"(seq,) or (batch, seq) of {seq or 'one or more'} tokens",
+                f"shape {rows.shape}",
+            )
         return np.broadcast_to(rows, (len(rows) if batch is None else batch, *rows.shape[1:]))
 
-    def _many(self, positions: Any) -> bool:
-        """Whether positions have an axis of rows."""
-        return np.ndim(positions) > 1 + (self._axes > 1)
-
     def _rows_as(self, rows: np.ndarray, positions: Any) -> np.ndarray:
-        return rows if self._many(positions) else rows[0]
+        """Rows, or the one of positions that have no axis of rows."""
+        return rows if np.ndim(positions) > 1 + (self._axes > 1) else rows[0]
 
     def _turns(self, places: np.ndarray) -> np.ndarray:
         """Cosines + i sines of pairs, (positions, pairs)."""
         if self.kind == "cos_sin":
             cos, sin = self.cos_sin(places)
             return np.asarray(cos + 1j * sin)
-        basis = np.eye(self.dim)[:, None, None].repeat(len(places), axis=2)
-        matrices = self.rotate(basis, places)[:, 0].transpose(1, 2, 0)  # (positions, out, in)
+        matrices = self.rotate(np.eye(self.dim)[:, None, None].repeat(len(places), axis=2), places)[
+            :, 0
+        ].transpose(1, 2, 0)  # (positions, out, in)
         apart = np.abs(matrices).max(axis=0) * (1 - np.eye(self.dim))
         partner = apart.argmax(axis=0)
         pairs = [(a, int(b)) for a, b in enumerate(partner) if a < b and apart[:, a].any()]

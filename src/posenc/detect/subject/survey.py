@@ -67,8 +67,6 @@ class Bench:
         self.spent = np.zeros(2)  # seconds and tokens of large calls
         self.until = math.inf
         self.limit = plan.DENSE + 2  # positions of a sequence that shorter ones begin
-        # Whether what is expected of a sequence depends on its length.
-        self.of_length = bool(getattr(expected, "of_length", False))
         self.lines: list[np.ndarray] | None = None
         self.asked: list[plan.Call] = []
         self.refused: dict[str, str] = {}
@@ -208,8 +206,11 @@ class Bench:
                 :, :, np.arange(seq) % (plan.DENSE + 2)
             ]
             x = x * self.mixed[: shape[-1]]
-        sizes = np.resize(call.sizes, batch)[:, None, None, None]
-        return np.asarray((x * sizes).astype(np.float32).astype(np.float64))
+        return np.asarray(
+            (x * np.resize(call.sizes, batch)[:, None, None, None])
+            .astype(np.float32)
+            .astype(np.float64)
+        )
 
     def _answer(self, call: plan.Call) -> Any:
         """What it answers, as a list of arrays."""
@@ -224,28 +225,24 @@ class Bench:
         return out
 
     def _answer_of(self, subject: Any, call: plan.Call) -> Any:
-        rows = call.rows
-        if subject.kind == "rotary":
-            x = self.x(call)
-            if call.after:
-                subject.both(x, rows, dtype=call.after)
-            return subject.both(x, rows, dtype=call.dtype, strided=call.strided,
-                                groups=call.groups)  # fmt: skip
-        if subject.kind == "bias":
-            return [subject.bias(rows[0], call.keys[0])]  # type: ignore[index]
-        if subject.kind == "table":
-            return [subject.rows(rows)]
-        return [np.concatenate(subject.cos_sin(rows), axis=-1)]
+        if subject.kind != "rotary":
+            ask = {"bias": subject.bias, "table": subject.rows}.get(subject.kind, subject.cos_sin)
+            return self._in_one(ask, call)
+        x, rows = self.x(call), call.rows
+        if call.after:
+            subject.both(x, rows, dtype=call.after)
+        return subject.both(x, rows, dtype=call.dtype, strided=call.strided,
+                            groups=call.groups)  # fmt: skip
+
+    def _in_one(self, ask: Callable[..., Any], call: plan.Call) -> list[np.ndarray]:
+        """What is answered to a question of positions, cosines beside sines."""
+        biased, plain = self.subject.kind == "bias", self.subject.kind in ("bias", "table")
+        out = ask(call.rows[0], call.keys[0]) if biased else ask(call.rows)  # type: ignore[index]
+        return [np.asarray(out) if plain else np.concatenate(out, axis=-1)]
 
     def _wanted(self, call: plan.Call) -> list[np.ndarray]:
-        kind, rows = self.subject.kind, call.rows
-        if kind == "rotary":
-            return self._turned(call)
-        if kind == "bias":
-            return [np.asarray(self.expected(rows[0], call.keys[0]))]  # type: ignore[index]
-        if kind == "table":
-            return [np.asarray(self.expected(rows))]
-        return [np.concatenate(self.expected(rows), axis=-1)]
+        rotary = self.subject.kind == "rotary"
+        return self._turned(call) if rotary else self._in_one(self.expected, call)
 
     def _turned(self, call: plan.Call) -> list[np.ndarray]:
         """Queries, and keys of half their size."""
@@ -255,7 +252,8 @@ class Bench:
             and not call.rows[0, 0].any()
             and not call.plain
             and call.rows.ndim == 2
-            and not self.of_length
+            # What is expected of a sequence may depend on its length.
+            and not getattr(self.expected, "of_length", False)
         ):
             # Every shorter sequence begins the one of all positions.
             if self.lines is None:
@@ -277,8 +275,9 @@ class Bench:
         try:
             return self._wanted(call)
         except PosencError as why:
-            name = f"{call.kind} (what is expected refuses it: {said(why)})"
-            self.refused.setdefault("expected", name)
+            self.refused.setdefault(
+                "expected", f"{call.kind} (what is expected refuses it: {said(why)})"
+            )
             return None
 
     def _numbers(self, call: plan.Call) -> Any:
@@ -371,8 +370,10 @@ class Bench:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
             return np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel(), (0,)  # type: ignore[index]
-        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
-        return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
+        return (call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)).ravel(), (
+            1,
+            3,
+        ) if off.ndim == 4 else (-1,)
 
     # --- what is said -----------------------------------------------------------------------------
 

@@ -21,7 +21,8 @@ from posenc.detect.contract.comparison.fields import explained_by, words
 from posenc.detect.contract.comparison.why import FIRST
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Implementation
-from posenc.detect.fit import departures, tolerances, turns
+from posenc.detect.fit import tolerances, turns
+from posenc.detect.fit.frequencies import departures
 from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
 from posenc.detect.subject.plan import Call
 from posenc.detect.subject.reach import of_spec
@@ -395,5 +396,5 @@ def _slopes(
     if not np.all(ours != 0) or not fits(other / ours):
         return None
     slopes = [", ".join(f"{s:.4g}" for s in each[:3]) + ", …" for each in (ours, other)]
-    departed = departures.departures(other, ours, dtype="float32", doubt=1e-5)
+    departed = departures(other, ours, dtype="float32", doubt=1e-5)
     return "slopes", slopes[0], departed.sentences(slopes=True)[0] if departed else slopes[1]

@@ -17,9 +17,9 @@ from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.fit import departures, tolerances, turns
+from posenc.detect.fit import tolerances, turns
 from posenc.detect.fit import words as sentences
-from posenc.detect.fit.frequencies import fit_frequencies
+from posenc.detect.fit.frequencies import SINGLE, departures, fit_frequencies, tolerance_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Llama3, YaRN
@@ -187,7 +187,7 @@ def _candidates(
         far = (turns.allowed(spec, seen, 1.0) / np.maximum(seen.first, 1)[:, None]).min(axis=0)
         doubt = ESTIMATED + far / np.maximum(np.maximum(np.abs(theirs), np.abs(frequencies)), far)
         if (
-            departed := departures.departures(theirs, frequencies, dtype="float32", doubt=doubt)
+            departed := departures(theirs, frequencies, dtype="float32", doubt=doubt)
         ) is not None and departed.others:
             ours = f"{frequencies[departed.others[0]]:.6g} in pair {departed.others[0]}"
             lines = np.exp(1j * seen.first[:, None] * theirs)
@@ -237,9 +237,7 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
     """Another base, width or rule, as their frequencies tell it."""
     if spec.ladder.spacing != "geometric" or isinstance(spec.base, tuple):
         return
-    for fit in fit_frequencies(
-        theirs, departures.tolerance_of(theirs, departures.SINGLE) + doubt, lists=False
-    )[:1]:
+    for fit in fit_frequencies(theirs, tolerance_of(theirs, SINGLE) + doubt, lists=False)[:1]:
         for scaling in dict.fromkeys((spec.scaling, (), fit.scaling)):
             changes: dict[str, Any] = {"base": fit.base, "scaling": scaling}
             changes |= {"ladder": fit.ladder} if fit.ladder != Ladder() else {}

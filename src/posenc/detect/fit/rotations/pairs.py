@@ -73,8 +73,11 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
     moved = [c for c, outs in enumerate(reached) if len(outs) != 2 and outs != (c,)]
     if moved:
         # Beside pairs that turn, it is one that never does, of a rotation that writes elsewhere.
-        turned = "moves to another place without turning"
-        does = turned if groups else "of the input reaches no channel, or another one"
+        does = (
+            "moves to another place without turning"
+            if groups
+            else "of the input reaches no channel, or another one"
+        )
         raise NotARotationError(f"channel {moved[0]} {does}")
     chosen = sorted((inputs[0], inputs[1], outs) for outs, inputs in groups.items())
     pairs = [(a, b) for a, b, _ in chosen]
@@ -94,8 +97,16 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
         )
     angle = np.angle(first)
     eps = _arithmetic(matrices, size)
-    error = 4 * eps * np.minimum(np.abs(np.sin(angle)) + 1e-9, 1.0) + 0.0
-    return Turns(tuple(pairs), tuple(outputs), width, positions, angle, size, error, eps)
+    return Turns(
+        tuple(pairs),
+        tuple(outputs),
+        width,
+        positions,
+        angle,
+        size,
+        4 * eps * np.minimum(np.abs(np.sin(angle)) + 1e-9, 1.0) + 0.0,
+        eps,
+    )
 
 
 def _arithmetic(matrices: np.ndarray, size: np.ndarray) -> float:
@@ -159,11 +170,15 @@ def _usual(
         if begin < 0 or begin + dim > width:
             continue
         n = dim // 2
-        halves = [(begin + j, begin + j + n) for j in range(n)]
-        for pairs in (halves, [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)]):
+        for pairs in (
+            [(begin + j, begin + j + n) for j in range(n)],
+            [(begin + 2 * j, begin + 2 * j + 1) for j in range(n)],
+        ):
             a, b = np.array(pairs).T
-            left = np.abs(squares[:, a] + squares[:, b])
-            if (left <= close * np.maximum(x[:, a] ** 2 + x[:, b] ** 2, np.mean(x**2))).all():
+            if (
+                np.abs(squares[:, a] + squares[:, b])
+                <= close * np.maximum(x[:, a] ** 2 + x[:, b] ** 2, np.mean(x**2))
+            ).all():
                 return pairs
     return None
 
@@ -180,10 +195,12 @@ def _matched(
     partner = apart.argmin(axis=1)
     scale = np.sqrt(np.maximum(np.minimum(squares, squares[partner]), 1e-12))
     near = np.sqrt(np.maximum(apart[np.arange(len(changed)), partner], 0))
-    if (near > 1e-3 * scale + 1e-4).any() or (partner[partner] != np.arange(len(partner))).any():
-        return None
-    return sorted(
-        (int(changed[k]), int(changed[p])) for k, p in enumerate(partner.tolist()) if k < p
+    return (
+        None
+        if (near > 1e-3 * scale + 1e-4).any() or (partner[partner] != np.arange(len(partner))).any()
+        else sorted(
+            (int(changed[k]), int(changed[p])) for k, p in enumerate(partner.tolist()) if k < p
+        )
     )
 
 
@@ -206,8 +223,10 @@ def lines_of(turns: Turns, axes: tuple[str, ...]) -> Lines:
     lines = []
     for a in range(len(axes)):
         along = ~np.delete(p, a, axis=1).any(axis=1)
-        if len(axes) > 1 and (p[0].any() or along.sum() < 2):
-            raise NotARotationError("positions along each axis by itself, from 0 on, are needed")
+        refuse(
+            len(axes) > 1 and bool(p[0].any() or along.sum() < 2),
+            "positions along each axis by itself, from 0 on, are needed",
+        )
         lines.append(_line(p[along, a], angle[along], error[along], turns))
     frequency, errors, origins = (np.array(part) for part in zip(*lines, strict=True))
     spread, origin = errors.min(axis=0), origins[0]

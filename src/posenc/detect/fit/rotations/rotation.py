@@ -11,8 +11,13 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
-from posenc.detect.fit.departures import Departures, departures, tolerance_of
-from posenc.detect.fit.frequencies import FrequencyFit, explained
+from posenc.detect.fit.frequencies import (
+    Departures,
+    FrequencyFit,
+    departures,
+    explained,
+    tolerance_of,
+)
 from posenc.detect.fit.ladders import bits_of
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
@@ -32,8 +37,8 @@ from posenc.detect.fit.rotations.rotation_specs import (
     multiples,
     placed,
     tidy,
+    usual_rules,
 )
-from posenc.detect.fit.rotations.usual import usual_rules
 from posenc.detect.fit.tolerances import ROUNDING, seen
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.rope import RoPE
@@ -84,8 +89,15 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
     # Code in float64 may have been given frequencies in float32.
-    doubt = 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps)
-    eps = max(turns.eps, min(ROUNDING[seen(total, doubt)], FLOAT32))
+    eps = max(
+        turns.eps,
+        min(
+            ROUNDING[
+                seen(total, 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps))
+            ],
+            FLOAT32,
+        ),
+    )
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
     return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
 
@@ -155,11 +167,10 @@ def _of_models(
     arrangement: Any,
 ) -> list[RoPE]:
     """The encodings with the numbers of models, where there are few digits to solve for others."""
-    rules = usual_rules(frequency, error, *size)[:MOST_OPTIONS]
     return [
         RoPE(2 * len(frequency), base=base, scaling=scaling, magnitude=_magnitude(scaling, *size),
              arrangement=arrangement, **common)
-        for base, scaling in rules
+        for base, scaling in usual_rules(frequency, error, *size)[:MOST_OPTIONS]
     ]  # fmt: skip
 
 
@@ -172,8 +183,10 @@ def _start(frequency: np.ndarray, error: np.ndarray, origin: np.ndarray) -> int:
     guess = origin[slowest] / frequency[slowest]
     near = int(np.clip(round(guess), -LARGEST_START, LARGEST_START))
     for start in sorted(range(near - 8, near + 9), key=lambda s: abs(s - guess)):
-        off = np.abs(wrapped(origin - start * frequency))[turning]
-        if (off <= 1e-5 + 8 * abs(start) * (FLOAT32 * np.abs(frequency) + error)[turning]).all():
+        if (
+            np.abs(wrapped(origin - start * frequency))[turning]
+            <= 1e-5 + 8 * abs(start) * (FLOAT32 * np.abs(frequency) + error)[turning]
+        ).all():
             return start
     raise NotARotationError("pairs are turned at position 0, where positions turn nothing")
 
@@ -210,8 +223,9 @@ def _ropes(
         ladder, ladder_e = np.zeros((2, int(rungs.max()) + 1))
         ladder[rungs], ladder_e[rungs] = total[chosen], error[chosen]
         # Of rules that give the same frequencies, the one that comes with this size.
-        fits = _fits(ladder, ladder_e, dtype)
-        for fit in sorted(fits, key=lambda fit: not _asks(fit.scaling, *factor)):
+        for fit in sorted(
+            _fits(ladder, ladder_e, dtype), key=lambda fit: not _asks(fit.scaling, *factor)
+        ):
             try:
                 spec = RoPE(
                     2 * count,
@@ -240,8 +254,10 @@ def _ropes(
                 )
     yield from sorted(rules, key=lambda fit: len(fit.departed))
     if plain is None:
-        note = "no rule that posenc knows gives its frequencies: they are listed"
-        yield RotationFit(list_of(frequency, axes, start, stated), notes=(note,))
+        yield RotationFit(
+            list_of(frequency, axes, start, stated),
+            notes=("no rule that posenc knows gives its frequencies: they are listed",),
+        )
     else:
         yield multiples(total, doubt, base, {**stated, "arrangement": plain})
 
@@ -262,13 +278,16 @@ def _fits(frequency: np.ndarray, error: np.ndarray, dtype: str) -> tuple[Frequen
 
 def _asks(scaling: tuple[Scaling, ...], factor: float, close: float) -> bool:
     """Whether rules come with this size."""
-    asked = math.prod((rule.attention_factor() for rule in scaling), start=1.0)
-    return math.isclose(asked, factor, rel_tol=close)
+    return math.isclose(
+        math.prod((rule.attention_factor() for rule in scaling), start=1.0), factor, rel_tol=close
+    )
 
 
 def _magnitude(scaling: tuple[Scaling, ...], factor: float, close: float) -> RotaryMagnitude:
     if _asks(scaling, factor, close):
         return RotaryMagnitude()
-    if factor == 1:
-        return RotaryMagnitude(at="none")
-    return RotaryMagnitude(attention_factor=tidy(factor, close / 40))
+    return (
+        RotaryMagnitude(at="none")
+        if factor == 1
+        else RotaryMagnitude(attention_factor=tidy(factor, close / 40))
+    )

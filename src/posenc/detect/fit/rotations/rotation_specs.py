@@ -1,9 +1,9 @@
-"""Where pairs stand, and encodings that give some frequencies, from rules to lists."""
+"""Where pairs stand, and encodings that give some frequencies: rules, lists, numbers of models."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -11,15 +11,21 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc._core.numeric.arrangement import Arrangement
-from posenc._core.numeric.ladder import Ladder
+from posenc._core.numeric.ladder import FLOAT, Float32Rungs, Ladder
 from posenc.detect.fit.frequencies import fit_frequencies
-from posenc.detect.fit.ladders import stated
-from posenc.detect.fit.rotations.pairs import FLOAT32, Lines, NotARotationError, Turns, refuse
+from posenc.detect.fit.ladders import BASES, stated
+from posenc.detect.fit.ramps import FACTORS
+from posenc.detect.fit.rotations.pairs import FLOAT32, Lines, Turns, refuse
 from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.pairing import Order, Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
+from posenc.scaling.base import Scaling
+from posenc.scaling.linear import Linear
+from posenc.scaling.llama3 import Llama3
 from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.ntk import NTK
+from posenc.scaling.yarn import YaRN
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 
@@ -45,8 +51,9 @@ def channels_of(turns: Turns, lines: Lines, flipped: np.ndarray) -> PairChannels
     size = np.abs(lines.frequency)
     index = np.lexsort((-size.max(axis=0), size.argmax(axis=0)))
     ordered = [pairs[k][::-1] if flipped[k] else pairs[k] for k in index]
-    channels = tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
-    return PairChannels(Pairing("half"), index, channels)
+    return PairChannels(
+        Pairing("half"), index, tuple(a for a, _ in ordered) + tuple(b for _, b in ordered)
+    )
 
 
 def _regular(
@@ -56,21 +63,23 @@ def _regular(
     width, place = turns.width, {pair: k for k, pair in enumerate(pairs)}
     distances = {b - a for a, b in pairs}
     blocked = _blocked(pairs, width, part)
-    options: list[tuple[Order, tuple[int, ...], int]] = []
-    if distances == {1}:
-        ends = min(a for a, _ in pairs), max(b for _, b in pairs)
-        dim = ends[1] + 1 if part == "leading" else width - ends[0]
-        options += [("interleaved", (), dim), ("interleaved", (), width)]
-    if len(distances) == 1:
-        options.append(("half", (), 2 * next(iter(distances))))
-    if blocked is not None:
-        options.append(("half", blocked, 2 * sum(blocked)))
+    ends = min(a for a, _ in pairs), max(b for _, b in pairs)
+    dims = (ends[1] + 1 if part == "leading" else width - ends[0]), width
+    options: list[tuple[Order, tuple[int, ...], int]] = [
+        *(("interleaved", (), dim) for dim in dims if distances == {1}),
+        *(("half", (), 2 * distance) for distance in distances if len(distances) == 1),
+        *(("half", blocks, 2 * sum(blocks)) for blocks in (blocked,) if blocks is not None),
+    ]
     for order, blocks, dim in options:
         if dim % 2 or dim > width or (part == "trailing" and dim == width):
             continue
         begin = 0 if part == "leading" else width - dim
-        output: Any = "half" if written and order != "half" else "same"
-        pairing = Pairing(order, part=part, blocks=blocks, output=output)
+        pairing = Pairing(
+            order,
+            part=part,
+            blocks=blocks,
+            output="half" if written and order != "half" else "same",
+        )
         wanted = [(begin + a, begin + b) for a, b in pairing.channels(dim)]
         if not set(pairs) <= set(wanted):
             continue
@@ -134,8 +143,9 @@ def arrangements(
     if len(seen) != len(axes) or not turning.all():
         return []
     options = []
-    some = itertools.islice(itertools.permutations(axes), 24)
-    orders = dict.fromkeys((tuple(axes[a] for a in seen), axes, *some))
+    orders = dict.fromkeys(
+        (tuple(axes[a] for a in seen), axes, *itertools.islice(itertools.permutations(axes), 24))
+    )
     for rule in RULES:
         for order in orders:
             sizes = tuple(int((axis == axes.index(name)).sum()) for name in order)
@@ -171,8 +181,9 @@ def multiples(
     base = 10_000.0 if base is None else base
     plain = np.array([float(f) for f in Ladder().rungs(base, count=count, width=2 * count)])
     note = f"no rule that posenc knows gives its frequencies: they are multiples of base {base:g}"
-    values = [tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)]
-    scaling = Multipliers(tuple(values))
+    scaling = Multipliers(
+        tuple([tidy(float(v), float(e)) for v, e in zip(total / plain, doubt, strict=True)])
+    )
     return RotationFit(RoPE(2 * count, base=base, scaling=scaling, **common), notes=(note,))
 
 
@@ -190,8 +201,12 @@ def list_of(
         start=start,
     )
     last = max(j for j in range(count) if turning[j])
-    ladder = Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1]))
-    return RoPE(2 * count, ladder=ladder, arrangement=arrangement, **common)
+    return RoPE(
+        2 * count,
+        ladder=Ladder(spacing="explicit", frequencies=tuple(float(f) for f in total[: last + 1])),
+        arrangement=arrangement,
+        **common,
+    )
 
 
 def mixed(
@@ -200,12 +215,19 @@ def mixed(
     """Pairs that mix the axes: their frequencies are learned values."""
     pairing, index, channels = places
     frequency = placed(lines, index).frequency
-    farthest = np.abs(lines.origin).max(initial=0.0)
-    refuse(bool(farthest > 1e-5), "pairs that mix axes are turned at position 0")
+    refuse(
+        bool(np.abs(lines.origin).max(initial=0.0) > 1e-5),
+        "pairs that mix axes are turned at position 0",
+    )
     spec = MixedRoPE(2 * len(index), heads=1, pairing=pairing, space=axes, init="normal")
     notes.append("each pair mixes the axes: the frequencies are in `params`")
-    params = {"frequencies": (frequency / unit)[None].astype(np.float32)}
-    return RotationFit(spec, params, channels, "query", tuple(notes))
+    return RotationFit(
+        spec,
+        {"frequencies": (frequency / unit)[None].astype(np.float32)},
+        channels,
+        "query",
+        tuple(notes),
+    )
 
 
 def decaying(
@@ -213,23 +235,19 @@ def decaying(
 ) -> RotationFit:
     """Pairs whose size changes with the position: xPos, or nothing known."""
     pairing, index, channels = places
-    wrong = NotARotationError(
-        "its pairs change their size with the position, by up to "
-        f"{sizes.max() / sizes.min():.3g}, and not as those of xPos do"
-    )
-    if turns.positions.shape[1] > 1 or (index < 0).any() or (sizes <= 0).any():
-        raise wrong
+    spread = f"{sizes.max() / sizes.min():.3g}, and not as those of xPos do"
+    wrong = f"its pairs change their size with the position, by up to {spread}"
+    refuse(turns.positions.shape[1] > 1 or bool((index < 0).any() or (sizes <= 0).any()), wrong)
     p = turns.positions[:, 0].astype(np.float64)
     slope, level = np.polyfit(p, np.log(sizes), 1)
-    if np.abs(np.log(sizes) - p[:, None] * slope - level).max() > 1e-4 or not slope[0]:
-        raise wrong
+    left = np.abs(np.log(sizes) - p[:, None] * slope - level).max()
+    refuse(bool(left > 1e-4 or not slope[0]), wrong)
     dim = 2 * len(index)
     gamma = 0.4
     rates = np.log((2 * np.arange(len(index)) / dim + gamma) / (1 + gamma))
     scale = float(rates @ rates / (rates @ slope))
     fits = [f for f in fit_frequencies(frequency, 16 * FLOAT32, lists=False) if not f.scaling]
-    if np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits:
-        raise wrong
+    refuse(bool(np.abs(slope * scale - rates).max() > 1e-3 * abs(rates[0]) or not fits), wrong)
     size = abs(scale)
     spec = XPos(
         dim,
@@ -241,3 +259,62 @@ def decaying(
         centre=round(-float(level[0] / slope[0])),
     )
     return RotationFit(spec, {}, channels, "query" if scale > 0 else "key", tuple(notes))
+
+
+# --- numbers of models ----------------------------------------------------------------------------
+
+# For frequencies that a recording in half precision tells: to a millionth of a radian per position,
+# so slow pairs are hardly known at all, and no number can be solved for. What is tried are the
+# bases, factors and lengths of models, each held against all pairs at once, by squares.
+
+LENGTHS = tuple(2**k for k in range(11, 19))
+FARTHEST = 6.0  # errors by which a pair may be off
+SCATTER = 4.0  # the mean square of these errors
+RIVALS = 25.0  # sums of squares that differ by less tell nothing apart
+COARSE = 2.0**-22  # relative error of frequencies that were computed in float32
+
+
+def usual_rules(
+    frequency: np.ndarray, error: np.ndarray, factor: float, close: float
+) -> list[tuple[float, tuple[Scaling, ...]]]:
+    """Bases and scalings that fit frequencies and the size of the turned, the likeliest first.
+
+    The simplest kind of rule that fits is believed: none, one number, a ramp.
+    """
+    room = error + COARSE * np.abs(frequency)
+    fitting = []
+    for base, (kind, scaling) in itertools.product(BASES, _scalings()):
+        asked = np.prod([rule.attention_factor() for rule in scaling])
+        if abs(factor / asked - 1) > close and factor != 1:
+            continue
+        try:
+            off = (_made(base, scaling, 2 * len(room)) - frequency) / room
+        except PosencError:  # a length that the rule does not have
+            continue
+        if np.abs(off).max() <= FARTHEST and np.mean(off**2) <= SCATTER:
+            fitting.append((kind, float(np.sum(off**2)), base, scaling))
+    least = min((squares for _, squares, *_ in fitting), default=0.0)
+    most = least + RIVALS * max(1.0, least / len(room))
+    near = [each for each in fitting if each[1] <= most]
+    simplest = min((kind for kind, *_ in near), default=0)
+    return [(base, scaling) for kind, _, base, scaling in sorted(near, key=lambda each: each[:2])
+            if kind == simplest]  # fmt: skip
+
+
+def _scalings() -> Iterator[tuple[int, tuple[Scaling, ...]]]:
+    yield 0, ()
+    yield from ((1, (rule(factor),)) for rule in (Linear, NTK) for factor in FACTORS)
+    for factor, length in itertools.product(FACTORS, LENGTHS):
+        yield 2, (YaRN(factor, original_length=length),)
+        yield 2, (YaRN(factor, original_length=length, rounding="none"),)
+        yield 2, (Llama3(factor, original_length=length),)
+
+
+def _made(base: float, scaling: tuple[Scaling, ...], width: int) -> np.ndarray:
+    """The frequencies of a rule, to more digits than such a recording has."""
+    for rule in scaling:
+        base = rule.rebase(base, width, 0, FLOAT)
+    index = np.arange(width // 2)
+    periods = base ** (2 * index / width)
+    rungs = Float32Rungs(1 / periods, periods, index, base, width, 0, lambda k: 1 / periods[:k])
+    return np.asarray(scaling[0].float32(rungs, xp=np) if scaling else rungs.frequencies)

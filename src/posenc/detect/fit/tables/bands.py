@@ -73,8 +73,9 @@ def fit_bands(rows: np.ndarray, *, eps: float) -> tuple[TableFit, ...]:
             continue
         part, z = table[:whole], z[:whole]
         for axes in _axes(part, laid, z, strides, eps):
-            ladders = [_ladder(z[a.grid.rows, k], a, eps) for k, a in enumerate(axes)]
-            for choice in itertools.product(*ladders):
+            for choice in itertools.product(
+                *[_ladder(z[a.grid.rows, k], a, eps) for k, a in enumerate(axes)]
+            ):
                 fit = _verified(part, laid, axes, choice, eps)
                 if fit is not None:
                     return (fit,)
@@ -175,8 +176,11 @@ def _ladder(z: np.ndarray, axis: _PlacedAxis, eps: float) -> list[tuple[Ladder, 
     level, slope = np.polynomial.polynomial.polyfit(np.arange(bands), even, 1).tolist()
     # Coordinates may have been rounded to float32 themselves.
     blur = 2 * FLOAT32 * max(abs(axis.start), count) / max(count - 1, 1)
-    values = (level, level + slope * (bands - 1))
-    ends = [_tidy(v / axis.unit, 2 * error / abs(v) + blur) for v in values if v]
+    ends = [
+        _tidy(v / axis.unit, 2 * error / abs(v) + blur)
+        for v in (level, level + slope * (bands - 1))
+        if v
+    ]
     straight = np.abs(np.array(even) - level - slope * np.arange(bands)).max() < 8 * error + 1e-5
     if straight and len(ends) == 2 and None not in ends:
         (first, one), (last, two) = ends  # type: ignore[misc]

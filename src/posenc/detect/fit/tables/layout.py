@@ -54,8 +54,9 @@ class Placement(NamedTuple):
             zip(self.sizes, self.strides, self.starts, strict=True)
         ):
             # Along the slowest axis a table may go on.
-            place = i // stride if axis == slowest else i // stride % size
-            column = self.step * place + (int(start) if whole else start)
+            column = self.step * (i // stride if axis == slowest else i // stride % size) + (
+                int(start) if whole else start
+            )
             columns.append(np.where(i < 0, -1, column * (self.units[axis] if self.units else 1)))
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=-1)
 
@@ -64,10 +65,12 @@ class Placement(NamedTuple):
         if len(self.axes) == 1:
             fields = {"first": self.starts[0], "step": self.step, "count": self.sizes[0]}
             return {**fields, **({"unit": self.units[0]} if self.units else {})}
-        starts: object = self.starts[0] if len(set(self.starts)) == 1 else list(self.starts)
-        sizes = dict(zip(self.axes, self.sizes, strict=True))
-        units = {"units": list(self.units)} if self.units else {}
-        return {"sizes": sizes, "start": starts, "prefix": self.prefix, **units}
+        return {
+            "sizes": dict(zip(self.axes, self.sizes, strict=True)),
+            "start": self.starts[0] if len(set(self.starts)) == 1 else list(self.starts),
+            "prefix": self.prefix,
+            **({"units": list(self.units)} if self.units else {}),
+        }
 
     @property
     def rows(self) -> int:
@@ -126,13 +129,15 @@ def circle_tolerance(eps: float) -> float:
 
 def layouts(table: np.ndarray, eps: float) -> Iterator[TableLayout]:
     """The layouts under which every pair lies on one circle, plain ones first."""
-    rows = np.unique(np.linspace(0, len(table) - 1, min(len(table), SAMPLE)).astype(int))
-    squares = table[rows] ** 2
+    squares = (
+        table[np.unique(np.linspace(0, len(table) - 1, min(len(table), SAMPLE)).astype(int))] ** 2
+    )
     columns = table.shape[1]
     even = 2 * np.arange(columns // 2)
     if len(even) and _on_circle(squares, even, even + 1, eps):
-        last = columns - 1 if columns % 2 else None
-        yield from _dealt("interleaved", table, even, even + 1, last)
+        yield from _dealt(
+            "interleaved", table, even, even + 1, columns - 1 if columns % 2 else None
+        )
     for first, second, lone in _halves(squares, eps):
         if not all(_on_circle(squares, a, b, eps) for a, b in zip(first, second, strict=True)):
             continue
@@ -152,8 +157,10 @@ def _dealt(
     order: Order, table: np.ndarray, sines: np.ndarray, cosines: np.ndarray, lone: int | None
 ) -> Iterator[TableLayout]:
     """One block as one axis, or dealt to several: in equal shares, then in shares of any size."""
-    unequal = _unequal(table, sines, cosines) if lone is None else ()
-    for cuts, short in itertools.chain(_equal(order, len(sines), table.shape[1]), unequal):
+    for cuts, short in itertools.chain(
+        _equal(order, len(sines), table.shape[1]),
+        _unequal(table, sines, cosines) if lone is None else (),
+    ):
         yield TableLayout(
             order,
             "axis" if order == "interleaved" else "all",
@@ -246,8 +253,9 @@ def _on_circle(squares: np.ndarray, a: np.ndarray, b: np.ndarray, eps: float) ->
 def fills(grids: list[AxisGrid], rows: int) -> bool:
     """Whether axes are those of one grid over all rows: each repeats as the faster ones end."""
     ordered = sorted(grids, key=lambda grid: grid.stride)
-    strides = itertools.accumulate((grid.places for grid in ordered), operator.mul, initial=1)
-    return [*(grid.stride for grid in ordered), rows] == [*strides]
+    return [*(grid.stride for grid in ordered), rows] == [
+        *itertools.accumulate((grid.places for grid in ordered), operator.mul, initial=1)
+    ]
 
 
 def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:
@@ -259,10 +267,14 @@ def grid_of(z: np.ndarray, eps: float) -> AxisGrid | None:
     stride = int(np.argmin(alike))
     if count % stride:
         return None
-    again = np.flatnonzero(alike[stride::stride])
-    for places in [*(int(a) + 1 for a in again[:4]), count // stride]:
+    for places in [
+        *(int(a) + 1 for a in np.flatnonzero(alike[stride::stride])[:4]),
+        count // stride,
+    ]:
         rows = np.arange(places) * stride
-        first_rows = rows[(np.arange(count) // stride) % places]
-        if np.abs(z - z[first_rows]).max() <= 4 * eps + 16 * FLOAT32:
+        if (
+            np.abs(z - z[rows[(np.arange(count) // stride) % places]]).max()
+            <= 4 * eps + 16 * FLOAT32
+        ):
             return AxisGrid(stride, places, rows)
     return None

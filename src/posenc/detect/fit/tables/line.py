@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.rotations.pairs import wrapped
+from posenc.detect.fit.rotations.pairs import FLOAT32, wrapped
 
-FLOAT32 = 2.0**-24
 FARTHEST = 2.0**22  # positions beyond it are not looked for
 # Turns of the slowest pair, each a candidate for the first position. Coarse phases exclude few of
 # them at a time, so fewer can be afforded.
@@ -43,8 +42,10 @@ def turning(z: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     per_row = np.angle((z[1:] * z[:-1].conj()).sum(axis=0))
     lag = 2
     while lag < count:
-        turned = np.angle((z[lag:] * z[:-lag].conj()).sum(axis=0))
-        per_row = per_row + wrapped(turned - per_row * lag) / lag
+        per_row = (
+            per_row
+            + wrapped(np.angle((z[lag:] * z[:-lag].conj()).sum(axis=0)) - per_row * lag) / lag
+        )
         lag *= 2
     k = np.arange(count) - (count - 1) / 2
     there = np.abs(z).max(axis=1) > 0.5
@@ -131,8 +132,9 @@ def _starts(ladder: _PhaseLadder, phase: np.ndarray, noise: float, count: int) -
     ends = [math.exp(ladder.level + ladder.slope * j) for j in (0, ladder.pairs - 1)]
     begin, *order = range(ladder.pairs) if ends[1] > ends[0] else range(ladder.pairs - 1, -1, -1)
     f, c = min(ends), ladder.covariance
-    affordable = MOST_TURNS if noise < COARSE else MOST_TURNS_COARSE
-    most = math.ceil(min(FARTHEST * f / (2 * math.pi), affordable / 2))
+    most = math.ceil(
+        min(FARTHEST * f / (2 * math.pi), (MOST_TURNS if noise < COARSE else MOST_TURNS_COARSE) / 2)
+    )
     p = (phase[begin] + 2 * math.pi * np.arange(-most, most + 1)) / f
     along = np.array([1.0, begin])
     cov = np.zeros((len(p), 3, 3))

@@ -120,11 +120,16 @@ def _fits(
             if fit is not None:
                 solved = True
                 spec, off = fit
-                grids = [axis.grid for axis in axes]
-                loosest = off.loosest / scale
-                bits = evidence_of(body / scale, grids, layout.sines, layout.cosines, loosest)
-                weights = bits, guess.bits, guess.remarks
-                yield TableFit(spec, guess.placement, off.worst, off.allowed, *weights)
+                bits = evidence_of(
+                    body / scale,
+                    [axis.grid for axis in axes],
+                    layout.sines,
+                    layout.cosines,
+                    off.loosest / scale,
+                )
+                yield TableFit(
+                    spec, guess.placement, off.worst, off.allowed, bits, guess.bits, guess.remarks
+                )
         if solved:
             return
 
@@ -152,8 +157,11 @@ def _axes(
         lines = fit_line(z[grid.rows], eps, blur)
         if not lines:
             return None
-        extra = 1 if layout.lone is not None and not several else 0
-        axes.append(TableAxis(grid, lines, len(sines) + extra))
+        axes.append(
+            TableAxis(
+                grid, lines, len(sines) + (1 if layout.lone is not None and not several else 0)
+            )
+        )
     axes[-1] = axes[-1]._replace(pairs=axes[-1].pairs + layout.short)
     return axes if not several or fills([axis.grid for axis in axes], len(body)) else None
 
@@ -166,10 +174,11 @@ def evidence_of(
     allowed: float,
 ) -> float:
     """Bits of a table beyond columns that go on as their last two rows did, for each axis."""
-    bits = 0.0
-    for grid, *pairs in zip(grids, sines, cosines, strict=True):
-        bits += float(bend_bits(body[grid.rows][:, np.concatenate(pairs)], allowed).sum())
-    return bits
+    each = (
+        bend_bits(body[grid.rows][:, np.concatenate(pairs)], allowed)
+        for grid, *pairs in zip(grids, sines, cosines, strict=True)
+    )
+    return sum(float(bits.sum()) for bits in each)
 
 
 # --- rebuilding -----------------------------------------------------------------------------------

@@ -102,8 +102,9 @@ def specs(seen: Sighting, lines: tuple[Line, ...]) -> Iterator[SpecGuess]:
 
 def _magnitudes(seen: Sighting) -> Iterator[tuple[Magnitude, float]]:
     """The factor on the table, and its bits: the plain ones, a round one, or the number itself."""
-    count = sum(axis.grid.places * axis.pairs for axis in seen.axes)
-    error = 8 * seen.eps / math.sqrt(count) + FLOAT32
+    error = (
+        8 * seen.eps / math.sqrt(sum(axis.grid.places * axis.pairs for axis in seen.axes)) + FLOAT32
+    )
     scale, root = seen.scale, math.sqrt(seen.dim)
     named: tuple[tuple[Any, float], ...] = ((1.0, 1.0), ("sqrt_dim", root), ("rsqrt_dim", 1 / root))
     for name, value in named:
@@ -147,12 +148,16 @@ def _tidy(low: float, high: float) -> tuple[float, float]:
     """A first frequency that is round, or whose inverse or period is; and its bits."""
     least, most = math.exp(low), math.exp(high)
     direct = roundest_within(least, most)
-    numbers = [] if direct is None else [(direct, bits_of(direct))]
-    for over in (1.0, math.pi, 2 * math.pi):
-        inverse = roundest_within(over / most, over / least)
-        numbers += [] if inverse is None else [(over / inverse, 2 + bits_of(inverse))]
-    plain = math.exp((low + high) / 2), real_bits((high - low) / 2)
-    return min(numbers, key=operator.itemgetter(1), default=plain)
+    inverses = {
+        over: roundest_within(over / most, over / least) for over in (1.0, math.pi, math.tau)
+    }
+    numbers = [(value, bits_of(value)) for value in (direct,) if value is not None]
+    numbers += [(over / n, 2 + bits_of(n)) for over, n in inverses.items() if n is not None]
+    return min(
+        numbers,
+        key=operator.itemgetter(1),
+        default=(math.exp((low + high) / 2), real_bits((high - low) / 2)),
+    )
 
 
 def _spec(
@@ -201,14 +206,15 @@ def _arrangement(
     seen: Sighting, odd: str, placement: Placement, start: int, pad: int | None
 ) -> Arrangement:
     if not seen.layout.several:
-        row = None if pad is None else placement.step * pad + int(placement.starts[0])
-        return Arrangement(start=start, pad=row)
+        return Arrangement(
+            start=start,
+            pad=None if pad is None else placement.step * pad + int(placement.starts[0]),
+        )
     names = placement.axes
     place = dict(zip(seen.slowest_first, names, strict=True))
     order = tuple(place[a] for a in range(len(names)))
     sizes = tuple(axis.pairs for axis in seen.axes)
-    full = odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names))
-    equal = len(set(sizes)) == 1 and full
+    equal = len(set(sizes)) == 1 and (odd != "zero_pad" or sizes[0] == seen.dim // (2 * len(names)))
     return Arrangement(
         rule="axial",
         axes=names,

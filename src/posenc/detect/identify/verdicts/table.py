@@ -37,10 +37,13 @@ def looks_sinusoidal(array: Array) -> bool:
     for shape in _shapes(array.shape):
         rows, width, turned = shape
         # Channels come first in convolutions too, and these are many: their names must say more.
-        convolved = turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES)
-        if rows < LEAST_ROWS or width < 4 or convolved:
-            continue
-        if width >= WIDE and not turned and _off_circles(_rows(array, shape, LEAST_ROWS), array):
+        if (
+            rows < LEAST_ROWS
+            or width < 4
+            or (turned and (array.shape[0] != 1 or array.size > MOST_ENTRIES))
+            or (width >= WIDE and not turned
+                and _off_circles(_rows(array, shape, LEAST_ROWS), array))
+        ):  # fmt: skip
             continue
         values = _rows(array, shape, min(rows, max(2 * LEAST_ROWS, min(GLANCE, GLANCED // width))))
         if not np.isfinite(values).all() or np.ptp(values) == 0:
@@ -77,9 +80,11 @@ def _shapes(shape: tuple[int, ...]) -> list[tuple[int, int, bool]]:
 
 def _rows(array: Array, shape: tuple[int, int, bool], count: int) -> np.ndarray:
     rows, width, turned = shape
-    if turned:
-        return np.asarray(array.read().reshape(width, rows).T[:count])
-    return np.asarray(array.read(0, count * width).reshape(count, width))
+    return (
+        np.asarray(array.read().reshape(width, rows).T[:count])
+        if turned
+        else np.asarray(array.read(0, count * width).reshape(count, width))
+    )
 
 
 def judge_table(array: Array, *, named: bool) -> Finding | None:
@@ -90,8 +95,9 @@ def judge_table(array: Array, *, named: bool) -> Finding | None:
             continue
         values = _rows(array, shape, min(rows, max(MOST_ENTRIES // width, 1)))
         if not np.isfinite(values).all():
-            remarks = ("it holds NaN or infinity",)
-            return finding_of(array, kind="table", verdict="unclear", remarks=remarks)
+            return finding_of(
+                array, kind="table", verdict="unclear", remarks=("it holds NaN or infinity",)
+            )
         eps = EPS[dtype_of(values, array.dtype)]
         fits = fit_table(values, eps=eps)
         # None, or several placements.
@@ -125,8 +131,13 @@ def _judged(
     done = len(values)
     while verdict == "claimed" and done < shape[0]:
         end = min(shape[0], done + len(values))
-        more = array.read(done * shape[1], end * shape[1]).reshape(-1, shape[1])
-        off = residual_of(more, best.spec, placement, EPS[dtype], begin=done)
+        off = residual_of(
+            array.read(done * shape[1], end * shape[1]).reshape(-1, shape[1]),
+            best.spec,
+            placement,
+            EPS[dtype],
+            begin=done,
+        )
         if off is None:
             verdict = "close"
             remarks.append(f"rows from {done} on are others")
@@ -134,8 +145,9 @@ def _judged(
             measures["residual"] = max(measures["residual"], off.worst)
             done = end
     if verdict == "claimed" and done > len(values):
-        slowest = (done - placement.prefix) // max(placement.strides)
-        placement = placement._replace(sizes=(slowest, *placement.sizes[1:]))
+        placement = placement._replace(
+            sizes=((done - placement.prefix) // max(placement.strides), *placement.sizes[1:])
+        )
     return finding_of(
         array,
         kind="table",
@@ -191,11 +203,13 @@ def _likeness(array: Array) -> Finding:
     if not shape or shape[0][0] < LEAST_ROWS or shape[0][1] < 4:
         return finding_of(array, kind="table", verdict="unclear")
     rows, width, _ = shape[0]
-    count = min(rows, SAMPLE, max(MOST_ENTRIES // width, 1))
-    values = np.asarray(_rows(array, shape[0], count), dtype=np.float64)
+    values = np.asarray(
+        _rows(array, shape[0], min(rows, SAMPLE, max(MOST_ENTRIES // width, 1))), dtype=np.float64
+    )
     if not values.any():
-        remark = ("all its entries are 0",)
-        return finding_of(array, kind="table", verdict="unclear", remarks=remark)
+        return finding_of(
+            array, kind="table", verdict="unclear", remarks=("all its entries are 0",)
+        )
     eps = EPS[dtype_of(values, array.dtype)]
     for noise in LIKENESSES:
         fits = fit_table(values, eps=eps, noise=noise)
@@ -203,10 +217,18 @@ def _likeness(array: Array) -> Finding:
             return _close(array, values, fits[0])
     name, off = _nearest(values)
     measures = {**measures_of(values), "nearest_residual": off}
-    remarks = (
-        f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the table's size",
+    return finding_of(
+        array,
+        kind="table",
+        verdict="unknown",
+        measures=measures,
+        remarks=(
+            (
+                f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the "
+                "table's size"
+            ),
+        ),
     )
-    return finding_of(array, kind="table", verdict="unknown", measures=measures, remarks=remarks)
 
 
 def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
@@ -232,11 +254,14 @@ def measures_of(values: np.ndarray) -> dict[str, float]:
     unit = part / np.where(norms > 0, norms, 1)
     near, mean = float((unit[1:] * unit[:-1]).sum(axis=1).mean()), unit.mean(axis=0)
     # The squares of the singular values, by the cheaper of two ways.
-    square = part @ part.T if len(part) < part.shape[1] else part.T @ part
-    share = np.maximum(np.linalg.eigvalsh(square), 0)
+    share = np.maximum(
+        np.linalg.eigvalsh(part @ part.T if len(part) < part.shape[1] else part.T @ part), 0
+    )
     share = share[share > 0] / share.sum()
-    rank = math.exp(float(-(share * np.log(share)).sum()))
-    return {"smoothness": near - float(mean @ mean), "effective_rank": rank}
+    return {
+        "smoothness": near - float(mean @ mean),
+        "effective_rank": math.exp(float(-(share * np.log(share)).sum())),
+    }
 
 
 def _nearest(values: np.ndarray) -> tuple[str, float]:
@@ -247,8 +272,13 @@ def _nearest(values: np.ndarray) -> tuple[str, float]:
     orders: tuple[Any, ...] = ("interleaved", "sin_cos")
     along: dict[str, float] = {}
     for order, denominator in itertools.product(orders, ("d/2", "n-1")):
-        spec = Sinusoidal(width, order=order, ladder=Ladder(denominator=denominator))
-        rebuilt = np.asarray(build(spec, rows, dtype="float64"))
+        rebuilt = np.asarray(
+            build(
+                Sinusoidal(width, order=order, ladder=Ladder(denominator=denominator)),
+                rows,
+                dtype="float64",
+            )
+        )
         share = abs(float((rebuilt * values).sum())) / (float(np.linalg.norm(rebuilt)) * norm)
         along[f"{order} with denominator {denominator}"] = share
     name = max(along, key=along.__getitem__)
