@@ -14,8 +14,17 @@ from posenc.torch.modules import AttentionBias, PositionTable, RelativeAttention
 from posenc.torch.rotary import RotaryEmbedding
 
 if TYPE_CHECKING:
-    from posenc.detect.adopt import adopt, adopting, release
-    from posenc.detect.trace import LayerFinding, Trace, TracedLayer, TracedTensor, trace, tracing
+    from posenc.detect.loaded import (
+        LayerFinding,
+        Trace,
+        TracedLayer,
+        TracedTensor,
+        adopt,
+        adopting,
+        release,
+        trace,
+        tracing,
+    )
     from posenc.torch import cache, parallel
 
 __all__ = [
@@ -48,15 +57,9 @@ __all__ = [
 
 # Imported when first used; what is of `posenc.detect` stands above this package.
 _LAZY = {
-    **dict.fromkeys(
-        ("LayerFinding", "Trace", "TracedLayer", "TracedTensor", "trace", "tracing"),
-        "posenc.detect.trace",
-    ),
-    "adopt": "posenc.detect.adopt",
-    "adopting": "posenc.detect.adopt",
+    **dict.fromkeys(__all__, "posenc.detect.loaded"),
     "cache": "posenc.torch.cache",
     "parallel": "posenc.torch.parallel",
-    "release": "posenc.detect.adopt",
 }
 
 
