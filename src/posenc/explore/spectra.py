@@ -210,7 +210,6 @@ def panels(data: LearnedRows, first: int, p: int, j: int) -> tuple[Chart, ...]:
 def _column(data: LearnedRows, first: int, p: int, j: int, own: float) -> Chart:
     rows, near = data.rows[:, j], data.nearest.curve(j)
     places, inside = first + np.arange(len(rows)) + 0.5, 0 <= p - first < len(rows)
-    point = (Mark("point", p + 0.5, to=float(rows[p - first]), style="point"),) if inside else ()
     return Chart(
         id="nearest-sinusoid",
         title=f"dimension {j} and its nearest sinusoid",
@@ -227,7 +226,7 @@ def _column(data: LearnedRows, first: int, p: int, j: int, own: float) -> Chart:
                 1,
             ),
         ),
-        marks=point,
+        marks=(Mark("point", p + 0.5, to=float(rows[p - first]), style="point"),) if inside else (),
         place="half",
         height=150,
         label=f"Dimension {j} over the positions, and its nearest sinusoid",

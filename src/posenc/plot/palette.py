@@ -146,8 +146,7 @@ def cyclic(name: str = "light") -> np.ndarray:
     along = np.concatenate(
         [[0.0], np.cumsum(np.linalg.norm(np.diff(_lab(*path(turn)), axis=0), axis=1))]
     )
-    even = np.interp(np.arange(256) / 256 * along[-1], along, turn)
-    return _fixed(_bytes(*path(even)))
+    return _fixed(_bytes(*path(np.interp(np.arange(256) / 256 * along[-1], along, turn))))
 
 
 @functools.lru_cache(maxsize=8)

@@ -321,8 +321,7 @@ def runs_of(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
 def shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
     """Pixels for each run, in proportion, at least one each."""
     ends = np.cumsum([len(half) for half in halves])
-    shared = np.rint(ends * (columns / ends[-1])).astype(int)
-    sizes = np.maximum(np.diff(shared, prepend=0), 1)
+    sizes = np.maximum(np.diff(np.rint(ends * (columns / ends[-1])).astype(int), prepend=0), 1)
     while sizes.sum() > columns:
         sizes[sizes.argmax()] -= 1
     return list(zip(halves, sizes.tolist(), strict=True))

@@ -41,9 +41,8 @@ def centres(start: int, stop: int, pixels: int) -> tuple[np.ndarray, np.ndarray]
 
     Position p is drawn from p to p + 1, so its own middle is p + 1/2, and that is what p means.
     """
-    count = stop - start
     # Exact in integers for any count below 2**31 and pixels below 2**31.
-    top = (2 * np.arange(pixels, dtype=np.int64) + 1) * count - pixels
+    top = (2 * np.arange(pixels, dtype=np.int64) + 1) * (stop - start) - pixels
     whole = (top + pixels) // (2 * pixels)
     return start + whole, (top - whole * 2 * pixels) / (2 * pixels)
 

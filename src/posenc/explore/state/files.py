@@ -126,17 +126,15 @@ def _of_tables(path: Path) -> list[CatalogueEntry]:
 
 def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
     length, dim = rows.shape
-    loads = {
-        ".npz": "np.load({!r})[{!r}]",
-        ".safetensors": "safetensors.numpy.load_file({!r})[{!r}]",
-    }
-    read = loads.get(path.suffix, "np.load({!r})").format(path.name, name)
     return given(
         Learned(dim, length=length, init=Init()),
         {"weight": rows},
         name=_id(path.stem, name),
         label=f"{path.name}: {name}" if name else path.name,
-        read=read,
+        read={
+            ".npz": "np.load({!r})[{!r}]",
+            ".safetensors": "safetensors.numpy.load_file({!r})[{!r}]",
+        }.get(path.suffix, "np.load({!r})").format(path.name, name),
     )
 
 

@@ -130,10 +130,6 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
         return ()
     x = curves.distances
     zero, named = np.zeros_like(x), {curves.declared: "declared", curves.trained: "trained on"}
-    bands = (
-        ("a key like the query", curves.same, curves.same_spread, 0),
-        ("an independent key", zero, zero + curves.other_spread, 2),
-    )
     return (
         Chart(
             id="decay",
@@ -143,7 +139,10 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
             series=(
                 *(
                     Series(name, x, float32(y), style, float32(y - by), float32(y + by))
-                    for name, y, by, style in bands
+                    for name, y, by, style in (
+                        ("a key like the query", curves.same, curves.same_spread, 0),
+                        ("an independent key", zero, zero + curves.other_spread, 2),
+                    )
                 ),
                 Series("bound (own scale)", x, float32(curves.bound), 1),
             ),

@@ -55,7 +55,6 @@ def show(scene: Scene) -> Page:
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     (chart,) = wavelengths.panels(data)
     of_pair = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
-    say = f"Dimension {j} belongs to no pair" if pair is None else of_pair
     return Page(
         lead=" ".join(data.caption),
         panels=(
@@ -63,7 +62,7 @@ def show(scene: Scene) -> Page:
             *(_counter(scene, rows, p) if scene["counter"] else _curves(scene, table, rows)),
         ),
         readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
-        say=say,
+        say=f"Dimension {j} belongs to no pair" if pair is None else of_pair,
         cursor=table_view.cursor(scene, table.width),
         python=snippets.waves(scene),
         table=lambda: _numbers(ladder.wavelengths, scene),

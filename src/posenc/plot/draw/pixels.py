@@ -82,5 +82,4 @@ def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.nda
     if not absent.any():
         return rgb
     down, across = np.indices(absent.shape)
-    line = absent & ((down + across) % 7 < 1)
-    return np.where(line[..., None], palette.rgb(theme.muted), rgb)
+    return np.where((absent & ((down + across) % 7 < 1))[..., None], palette.rgb(theme.muted), rgb)

@@ -239,8 +239,7 @@ class Sheet:
         ]
         for columns in (4, 3, 2, 1):
             place = {"loc": "upper left", "borderpad": 0, "ncols": columns, "columnspacing": 1.2}
-            legend = self.key(axes, names, **place)
-            if self._in_points(legend.get_window_extent().width) < room:
+            if self._in_points(self.key(axes, names, **place).get_window_extent().width) < room:
                 break
 
     def _place(self, width: float, height: float | None) -> None:

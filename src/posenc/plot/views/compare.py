@@ -58,14 +58,6 @@ def data(
     limit = max(limit_of(first), limit_of(second))
     difference, why = _difference(view, first, second)
     most = largest(difference) if difference is not None and difference.size else math.nan
-    caption = (
-        f"A: {brief(a)}. B: {brief(b)}.",
-        f"No difference is drawn: {why}."
-        if difference is None
-        else f"Largest difference {number(most)}; A and B up to ±{number(limit)}.",
-        *(f"A: {text}" for text in first.caption),
-        *(f"B: {text}" for text in second.caption if text not in first.caption),
-    )
     return Compare(
         view,
         first,
@@ -75,7 +67,14 @@ def data(
         limit,
         most,
         f"{view}: A, B" + (" and A − B" if difference is not None else ""),
-        caption,
+        (
+            f"A: {brief(a)}. B: {brief(b)}.",
+            f"No difference is drawn: {why}."
+            if difference is None
+            else f"Largest difference {number(most)}; A and B up to ±{number(limit)}.",
+            *(f"A: {text}" for text in first.caption),
+            *(f"B: {text}" for text in second.caption if text not in first.caption),
+        ),
     )
 
 

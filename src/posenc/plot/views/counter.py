@@ -169,10 +169,9 @@ def rows(data: Any) -> Table:
 def panels(data: Counter) -> tuple[Strips, ...]:
     """Bits and waves, and the row of the position that is looked at."""
     usual = "bars: the bit is 1; curves: the wave that turns as fast"
-    of_one = f"position {whole(data.at or 0)} in binary: {data.digits}"
     strips = Strips(
         "counter",
-        usual if data.at is None else of_one,
+        usual if data.at is None else f"position {whole(data.at or 0)} in binary: {data.digits}",
         tuple(_strips(data)),
         "diverging",
         columns=tuple(map(whole, range(*data.positions))),

@@ -192,8 +192,7 @@ def _of_pairs(
         mean = products(steps, shown) * factor
         return mean, mean, mean, "none"
     several = LOOKED_AT if len(shown) * LOOKED_AT * len(steps) <= MOST_PRODUCTS else 2
-    spread = (np.arange(several)[:, None] * GOLDEN) % 1.0
-    parts = np.floor(spread * gaps).astype(np.int64) + shown
+    parts = np.floor(((np.arange(several)[:, None] * GOLDEN) % 1.0) * gaps).astype(np.int64) + shown
     values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
     # Each wave by what a pixel may show of it: means of a few offsets would beat.
     mean = products(steps, shown, _covered(shown, scale)) * factor

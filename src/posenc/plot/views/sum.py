@@ -73,13 +73,6 @@ def data(
     scaled = x * scale
     size = float(np.sqrt(np.mean(scaled**2)))
     ratio = float(np.sqrt(np.mean(encoding**2))) / size if size else float("inf")
-    caption = present(
-        f"Embeddings: {origin}.",
-        f"Embeddings are multiplied by {number(scale)}." if scale != 1 else "",
-        f"The encodings are {number(ratio, 3)} times as long as what they are added to."
-        if spec.width == spec.dim
-        else f"The table is appended: the input is {spec.width} wide.",
-    )
     return SumView(
         tuple(words),
         offset,
@@ -92,7 +85,13 @@ def data(
         max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0,
         ratio,
         brief(spec),
-        caption,
+        present(
+            f"Embeddings: {origin}.",
+            f"Embeddings are multiplied by {number(scale)}." if scale != 1 else "",
+            f"The encodings are {number(ratio, 3)} times as long as what they are added to."
+            if spec.width == spec.dim
+            else f"The table is appended: the input is {spec.width} wide.",
+        ),
     )
 
 

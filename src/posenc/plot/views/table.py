@@ -146,9 +146,8 @@ def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int)
 
 def _as_printed(spec: Any) -> bool:
     """Whether frequencies are base ** (-2i/d) and nothing else acts on them."""
-    simple = getattr(spec, "ladder", None) == Ladder() and isinstance(spec.base, float)
     return (
-        simple
+        (getattr(spec, "ladder", None) == Ladder() and isinstance(spec.base, float))
         and not getattr(spec, "scalings", ())
         and getattr(spec, "arrangement", Arrangement()).rule == "single"
     )
