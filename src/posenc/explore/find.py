@@ -98,8 +98,10 @@ def _read(query: str, chosen: Chosen) -> Query:
     table = inner(chosen.spec)
     # A dimension that holds no wave is 0 in every row, and tells nothing.
     telling = columns_of(table).pair >= 0 if sinusoids(table) else np.ones(width, bool)
-    typed = tuple((j, word) for j, word in enumerate(words) if telling[j])
-    return Query(typed[:MOST_TYPED], row if len(row) == width else ())
+    return Query(
+        tuple((j, word) for j, word in enumerate(words) if telling[j])[:MOST_TYPED],
+        row if len(row) == width else (),
+    )
 
 
 def _values(query: str, width: int) -> Query:

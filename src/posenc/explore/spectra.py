@@ -112,11 +112,12 @@ def nearest(rows: np.ndarray) -> Nearest:
     means = rows.mean(axis=0)
     parts = [_nearest(rows[:, block] - means[block]) for block in _blocks(rows.shape[1])]
     squares = np.concatenate([variances for _, variances in parts])
-    noise = np.finfo(np.float64).eps * (means**2 * len(rows) + 1e-300)
     return Nearest(
         np.concatenate([fit for fit, _ in parts], axis=1),
         means,
-        np.where(squares > noise, squares, 0.0),
+        np.where(
+            squares > np.finfo(np.float64).eps * (means**2 * len(rows) + 1e-300), squares, 0.0
+        ),
         len(rows),
     )
 

@@ -186,13 +186,15 @@ def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
     height, width = cells.shape
     raw = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
     raw[:, 1:] = cells
-    pieces = {
-        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
-        b"PLTE": np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes(),
-        b"IDAT": zlib.compress(raw.tobytes(), 9),
-        b"IEND": b"",
-    }
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*piece) for piece in pieces.items())
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        _chunk(*piece)
+        for piece in {
+            b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
+            b"PLTE": np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes(),
+            b"IDAT": zlib.compress(raw.tobytes(), 9),
+            b"IEND": b"",
+        }.items()
+    )
     alt, data = escape(words, quote=True), base64.b64encode(png).decode()
     high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
     style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"

@@ -311,8 +311,9 @@ def _waves(spec: Any, params: Params) -> ColumnWaves | None:
         return None
     if rows.shape[1] != len(waves.step):
         return None
-    apart = waves.at(index, None, np.arange(len(waves.step))) - rows
-    off = np.abs(apart[~_padding(spec, index)]).max()
+    off = np.abs(
+        (waves.at(index, None, np.arange(len(waves.step))) - rows)[~_padding(spec, index)]
+    ).max()
     return waves if off <= ALIKE * max(waves.amplitude, 1e-300) else None
 
 

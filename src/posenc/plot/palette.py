@@ -178,8 +178,9 @@ def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     finite = np.isfinite(values)
     scaled = np.where(finite, values, 0) * (127.0 / limit)
     # Half away from zero, so that both signs are treated alike.
-    steps = np.copysign(np.floor(np.abs(np.clip(scaled, -127, 127)) + 0.5), scaled)
-    return np.where(finite, steps + ZERO, 0).astype(np.uint8)
+    return np.where(
+        finite, np.copysign(np.floor(np.abs(np.clip(scaled, -127, 127)) + 0.5), scaled) + ZERO, 0
+    ).astype(np.uint8)
 
 
 def shares(values: np.ndarray, limit: float = 1.0) -> np.ndarray:

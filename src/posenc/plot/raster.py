@@ -133,8 +133,11 @@ def placed(table: TableSource, positions: int | tuple[int, int] | None) -> tuple
 def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
     """A range (from, to), or a number of things from 0 as one; raises where it is empty."""
     ends = (0, extent) if isinstance(extent, (int, np.integer)) else extent
-    two = isinstance(ends, (tuple, list)) and len(ends) == 2
-    whole = two and all(isinstance(end, (int, np.integer)) for end in ends)
+    whole = (
+        isinstance(ends, (tuple, list))
+        and len(ends) == 2
+        and all(isinstance(end, (int, np.integer)) for end in ends)
+    )
     start, stop = ends if whole else (0, 0)
     if isinstance(extent, bool) or stop <= start:
         raise bad_argument(
@@ -306,8 +309,9 @@ def arranged(table: TableSource, order: str) -> np.ndarray:
     none = waves.pair < 0
     if order == "interleaved":
         return np.lexsort((natural, waves.function, waves.pair, none))
-    function = waves.function if order == "sin_cos" else 1 - waves.function
-    return np.lexsort((natural, waves.pair, function, none))
+    return np.lexsort(
+        (natural, waves.pair, waves.function if order == "sin_cos" else 1 - waves.function, none)
+    )
 
 
 def runs_of(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:

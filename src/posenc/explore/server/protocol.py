@@ -78,12 +78,14 @@ class Envelope:
 
     def since(self, before: Head) -> bytes:
         """The step from another picture: what differs from it, and no more."""
-        step = {
-            "steps": list(changes(before.tree, self.head.tree)),
-            "gone": [name for name in before.arrays if name not in self.arrays],
-        }
         return _joined(
-            json.dumps(step, separators=(",", ":")),
+            json.dumps(
+                {
+                    "steps": list(changes(before.tree, self.head.tree)),
+                    "gone": [name for name in before.arrays if name not in self.arrays],
+                },
+                separators=(",", ":"),
+            ),
             self.id,
             {name: array for name, array in self.arrays.items() if name not in before.arrays},
         )
@@ -200,5 +202,6 @@ def _items(value: Any) -> Iterable[tuple[str, Any]]:
 @functools.cache
 def _sent(cls: Any) -> tuple[str, ...]:
     """The fields of a dataclass that travel, and what else of it does."""
-    own = tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here"))
-    return own + tuple(getattr(cls, "SENT", ()))
+    return tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here")) + tuple(
+        getattr(cls, "SENT", ())
+    )

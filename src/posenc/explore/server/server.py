@@ -200,8 +200,9 @@ class _Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = [(k.lower(), v) for k, v in scope["headers"]]
         hosts = [v.decode("latin-1") for k, v in headers if k == b"host"]
-        port = self.port if self.port is not None else (scope.get("server") or ("", None))[1]
-        if len(hosts) != 1 or not _is_here(hosts[0], port):
+        if len(hosts) != 1 or not _is_here(
+            hosts[0], self.port if self.port is not None else (scope.get("server") or ("", None))[1]
+        ):
             return 400, "This server answers to 127.0.0.1 and localhost only."
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "Only GET and HEAD: nothing can be changed here."
@@ -322,17 +323,18 @@ def serve(session: Session | None, listening: socket.socket) -> None:
         from posenc.explore.server.punctual import punctual
     except ImportError:
         raise DependencyError(MISSING) from None
-    settings = uvicorn.Config(
-        app(session, port=int(listening.getsockname()[1])),
-        http=punctual(PATIENCE),
-        ws="none",
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        h11_max_incomplete_event_size=2 * LONGEST_QUERY,
-        limit_concurrency=64,
-        timeout_keep_alive=PATIENCE,
-        timeout_graceful_shutdown=1,
-    )
-    uvicorn.Server(settings).run(sockets=[listening])
+    uvicorn.Server(
+        uvicorn.Config(
+            app(session, port=int(listening.getsockname()[1])),
+            http=punctual(PATIENCE),
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            h11_max_incomplete_event_size=2 * LONGEST_QUERY,
+            limit_concurrency=64,
+            timeout_keep_alive=PATIENCE,
+            timeout_graceful_shutdown=1,
+        )
+    ).run(sockets=[listening])

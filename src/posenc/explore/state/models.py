@@ -134,14 +134,16 @@ def published(name: str) -> tuple[CatalogueEntry, ...]:
     """The types of layer of a published plan, as entries."""
     row = presets.plan_row(name)
     sources = " and ".join(f"{s['repository']} {s.get('version', '')}".strip() for s in row.sources)
-    model = of_plan(
-        row.build(),
-        f"{name} (model type)",
-        f"plan:{name}",
-        f"a model type, with the default sizes of {sources}; a config may have others",
-        (Note("remark", row.note),) if row.note else (),
+    return entries_of(
+        of_plan(
+            row.build(),
+            f"{name} (model type)",
+            f"plan:{name}",
+            f"a model type, with the default sizes of {sources}; a config may have others",
+            (Note("remark", row.note),) if row.note else (),
+        ),
+        lambda layer: f"plan:{name}:{layer}",
     )
-    return entries_of(model, lambda layer: f"plan:{name}:{layer}")
 
 
 def of_plan(

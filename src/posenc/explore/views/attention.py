@@ -179,8 +179,9 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
     if heads and scene["hd"] >= heads:
         note = f"Head {scene['hd']}: there are heads 0 to {heads - 1}. Drawn with {content.head}."
         problems.append(("hd", note))
-    cell = (min(scene["qw"], last), min(scene["kw"], last))
-    return TypedSentence(typed, order, cell, content), problems
+    return TypedSentence(
+        typed, order, (min(scene["qw"], last), min(scene["kw"], last)), content
+    ), problems
 
 
 def _heads(scene: Scene) -> int:

@@ -144,11 +144,13 @@ def _panels(data: bias.BiasView, cell: tuple[int, int, int], say: str) -> Iterat
     head, p, kp = cell
     for panel in bias.panels(data, head):
         if isinstance(panel, Matrix):
-            labelled = (
-                replace(c, label=say) if c.id == f"head-{head}" else c
-                for c in (under(cell, kp, p) for cell in panel.cells)
+            yield replace(
+                panel,
+                cells=tuple(
+                    replace(c, label=say) if c.id == f"head-{head}" else c
+                    for c in (under(cell, kp, p) for cell in panel.cells)
+                ),
             )
-            yield replace(panel, cells=tuple(labelled))
         else:
             at = np.flatnonzero(data.offsets == kp - p)
             yield under(

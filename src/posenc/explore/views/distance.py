@@ -176,8 +176,9 @@ def _blocks(waves: ColumnWaves, k: int) -> TableOfText:
     turning = np.unique(waves.pair[waves.pair >= 0])
     rows = []
     for pair in turning[np.unique(np.linspace(0, len(turning) - 1, BLOCKS).astype(int))].tolist():
-        frequency = float(waves.frequency[np.flatnonzero(waves.pair == pair)[0]])
-        angle = float(np.angle(np.exp(1j * frequency * k)))
+        angle = float(
+            np.angle(np.exp(1j * float(waves.frequency[np.flatnonzero(waves.pair == pair)[0]]) * k))
+        )
         cos, sin, minus = (signed(x, 3) for x in (np.cos(angle), np.sin(angle), -np.sin(angle)))
         rows.append(
             (str(pair), f"{signed(angle, 4)} rad", *(f"[ {cos}  {sin} ]", f"[ {minus}  {cos} ]"))
@@ -199,8 +200,9 @@ def _lead(data: offset.Offset) -> str:
         share = f"{number(100 * (1 - data.defect**2), 3)} % of it."
         text = f"The product depends on where the two positions are: distance explains {share}"
     if data.first_rise is not None and data.rises:
-        rise = whole(data.first_rise)
-        text += f" It does not fall all the way: it first rises at distance {rise}."
+        text += (
+            f" It does not fall all the way: it first rises at distance {whole(data.first_rise)}."
+        )
     return text
 
 

@@ -68,12 +68,15 @@ def show(scene: Scene) -> Page:
 
 
 def _types(scene: Scene, model: ModelLayers) -> Iterator[Panel]:
-    ids = {
-        e.place: e.id
-        for e in (*scene.session.entries, *catalogue.published_models())
-        if e.model is model
-    }
-    yield from _strips(model, scene.a.entry.place, ids)
+    yield from _strips(
+        model,
+        scene.a.entry.place,
+        {
+            e.place: e.id
+            for e in (*scene.session.entries, *catalogue.published_models())
+            if e.model is model
+        },
+    )
     yield _facts({"": model} if scene.b is None else {"A: ": model, "B: ": scene.b.entry.model})
     curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
     if curves:

@@ -164,9 +164,11 @@ def _length(x: float) -> str:
 def _left_out(data: stretch.Stretch, rule: str) -> tuple[tuple[str, str], ...]:
     if rule in data.left_out:
         return (("rule", data.left_out[rule]),)
-    none = rule == "given" and all(r.name != "given" for r in data.rules)
-    why = "This encoding has no rule of its own; a config.json may have."
-    return (("rule", why),) if none else ()
+    return (
+        (("rule", "This encoding has no rule of its own; a config.json may have."),)
+        if rule == "given" and all(r.name != "given" for r in data.rules)
+        else ()
+    )
 
 
 def _lead(data: stretch.Stretch) -> str:

@@ -299,8 +299,11 @@ def _equal(entry: TableCell) -> tuple[Block, ...]:
         Datum("Same pair at", count(pairs, entry.among)) if pairs is not None else None,
         Links(f"The pair again at{nearest}", places) if places else None,
     )
-    note = "To two digits. One dimension cannot name a position; the whole row can."
-    return (*blocks, Prose(note)) if blocks else ()
+    return (
+        (*blocks, Prose("To two digits. One dimension cannot name a position; the whole row can."))
+        if blocks
+        else ()
+    )
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

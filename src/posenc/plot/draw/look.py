@@ -188,8 +188,11 @@ def _are_whole(value: Any) -> bool:
 
 
 def _are_words(value: Any) -> bool:
-    several = isinstance(value, (str, list, tuple)) and len(value) > 0
-    return several and all(isinstance(each, str) for each in value)
+    return (
+        isinstance(value, (str, list, tuple))
+        and len(value) > 0
+        and all(isinstance(each, str) for each in value)
+    )
 
 
 def _are_numbers(value: Any) -> bool:

@@ -175,8 +175,9 @@ def ruled(axis: Any, rule: Axis, *others: Any) -> None:
     if _turned(axis, rule):
         axis.set_tick_params(rotation=90)
     axis.set_major_formatter(FuncFormatter(lambda at, _: words.get(at, "")))
-    fine = LogLocator(subs=(2, 5)) if rule.scale == "log" and rule.base == 10 else NullLocator()
-    axis.set_minor_locator(fine)
+    axis.set_minor_locator(
+        LogLocator(subs=(2, 5)) if rule.scale == "log" and rule.base == 10 else NullLocator()
+    )
     axis.set_minor_formatter(NullFormatter())
 
 

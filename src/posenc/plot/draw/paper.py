@@ -321,8 +321,14 @@ def _curve(sheet: Sheet, axes: Any, strip: Strip, curve: np.ndarray) -> None:
         places = np.arange(len(curve)) / fine + 0.5
         axes.plot(places, curve, **style)
         if few:
-            dots = {"linestyle": "none", "marker": "o", "markersize": 2.2, "color": style["color"]}
-            axes.plot(places[::fine], curve[::fine], **dots)
+            axes.plot(
+                places[::fine],
+                curve[::fine],
+                linestyle="none",
+                marker="o",
+                markersize=2.2,
+                color=style["color"],
+            )
     look = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink if shown else sheet.theme.muted}
     text = strip.label.replace(", ", "\n").replace(": the ", ":\nthe ")
     sheet.note(axes, text, (1, 0.75), xytext=(8, 0), va="center", **look)
@@ -348,8 +354,7 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     theme = sheet.theme
     axes.add_patch(Circle((0, 0), 1, fill=False, color=theme.rule, linewidth=0.8))
     if dial.trail is not None and len(dial.trail) > 2:
-        look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": theme.muted}
-        axes.plot(*dial.trail.T, **look)
+        axes.plot(*dial.trail.T, linestyle="none", marker=".", markersize=2, color=theme.muted)
     for x, y, index, _ in dial.hands[::-1]:
         tip = {
             "marker": "o",
@@ -367,16 +372,21 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
 def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
     """The channels in a row, an arc over each pair, the chosen one in front."""
     axes = sheet.panel(0, top, room.wide, ARC)
-    x = Axis("channel", (0, max(map(max, panel.pairs)) + 1), cells=True)
-    _axes(axes, x, Axis("", (0, 1.05), most=0))
+    _axes(
+        axes,
+        Axis("channel", (0, max(map(max, panel.pairs)) + 1), cells=True),
+        Axis("", (0, 1.05), most=0),
+    )
     axes.spines["left"].set_visible(False)
     half = np.linspace(0, np.pi, 41)
     longest = max(b - a for a, b in panel.pairs)
     for place, (a, b) in enumerate(panel.pairs):
         arc = (a + b + 1) / 2 + (b - a) / 2 * np.cos(half), (b - a) / longest * np.sin(half)
         chosen = {"color": sheet.theme.ink, "linewidth": 1.6, "zorder": 3}
-        usual = {"color": sheet.theme.muted, "linewidth": 0.8}
-        axes.plot(*arc, **(chosen if place == panel.chosen else usual))
+        axes.plot(
+            *arc,
+            **(chosen if place == panel.chosen else {"color": sheet.theme.muted, "linewidth": 0.8}),
+        )
     sheet.heading(axes, panel.title)
     return ARC
 

@@ -73,8 +73,10 @@ def fill(axes: Any, paint: Callable[[int, int], np.ndarray]) -> None:
 
 def spread(indices: np.ndarray, rows: int, columns: int) -> np.ndarray:
     """Cells as pixels, each cell as often as it takes; more cells than pixels are thinned."""
-    down = np.arange(rows) * indices.shape[0] // rows
-    return indices[down[:, None], np.arange(columns) * indices.shape[1] // columns]
+    return indices[
+        (np.arange(rows) * indices.shape[0] // rows)[:, None],
+        np.arange(columns) * indices.shape[1] // columns,
+    ]
 
 
 def hatched(rgb: np.ndarray, absent: np.ndarray, theme: palette.Theme) -> np.ndarray:

@@ -174,9 +174,15 @@ class Sheet:
         for panel in self.panels:
             own, around = panel.axes.get_window_extent(), panel.axes.get_tightbbox()
             if around is not None:
-                upper = (own.x0 - around.x0, around.y1 - own.y1)
-                lower = (around.x1 - own.x1, own.y0 - around.y0)
-                panel.needs = tuple(max(0.0, side * unit) for side in (*upper, *lower))
+                panel.needs = tuple(
+                    max(0.0, side * unit)
+                    for side in (
+                        own.x0 - around.x0,
+                        around.y1 - own.y1,
+                        around.x1 - own.x1,
+                        own.y0 - around.y0,
+                    )
+                )
 
     def _arrange(self) -> None:
         """Place the panels, twice: in narrow ones there are fewer ticks, which need less room."""

@@ -280,8 +280,9 @@ def _matrix(data: BiasView, place: int) -> Heatmap:
     """One head on its own scale, so that each is seen; attention on one scale for all."""
     head, matrix, shares = data.heads[place], data.values[place], data.softmax == "rows"
     # Pixels are means, so the curves may reach further.
-    most = max(map(palette.largest, (matrix, data.curves[place]))) or 1.0
-    limit = data.limit if shares else most
+    limit = (
+        data.limit if shares else (max(map(palette.largest, (matrix, data.curves[place]))) or 1.0)
+    )
     missing = np.broadcast_to(data.masked, matrix.shape) | ~np.isfinite(matrix)
     return Heatmap(
         id=f"head-{head}",

@@ -168,10 +168,11 @@ def rows(data: Any) -> Table:
 
 def panels(data: Counter) -> tuple[Strips, ...]:
     """Bits and waves, and the row of the position that is looked at."""
-    usual = "bars: the bit is 1; curves: the wave that turns as fast"
     strips = Strips(
         "counter",
-        usual if data.at is None else f"position {whole(data.at or 0)} in binary: {data.digits}",
+        "bars: the bit is 1; curves: the wave that turns as fast"
+        if data.at is None
+        else f"position {whole(data.at or 0)} in binary: {data.digits}",
         tuple(_strips(data)),
         "diverging",
         columns=tuple(map(whole, range(*data.positions))),

@@ -81,8 +81,10 @@ def _unseen(baseline: Baseline, rule: str, losses: TrainedLosses) -> np.ndarray:
     scaling = RULES[rule].make(losses.length / losses.trained, losses.trained)
     steps = np.asarray(frequencies(baseline.spec.replace(scaling=scaling)), dtype=np.float64)
     distances = np.arange(losses.length)
-    angles = np.mod(distances[:, None] * steps, 2 * np.pi)
-    beyond = baseline.slow & (angles >= baseline.steps * baseline.trained * (1 - 1e-9))
+    beyond = baseline.slow & (
+        np.mod(distances[:, None] * steps, 2 * np.pi)
+        >= baseline.steps * baseline.trained * (1 - 1e-9)
+    )
     shares = np.cumsum(beyond, axis=0) / (distances + 1)[:, None]
     every = losses.length // COLUMNS
     return np.asarray(shares[every - 1 :: every].T)

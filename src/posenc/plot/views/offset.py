@@ -168,8 +168,11 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
     if scale == "log":
         low = max(start, 1)
         require(stop - 1 > low, " offset: offsets", "more than 2 for log", stop)
-        spread = np.exp(np.linspace(np.log(low), np.log(stop - 1), pixels))
-        return np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
+        return np.unique(
+            np.rint(np.exp(np.linspace(np.log(low), np.log(stop - 1), pixels)))
+            .astype(np.int64)
+            .clip(low, stop - 1)
+        )
     if stop - start <= 4 * pixels:
         return np.arange(start, stop, dtype=np.int64)
     return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
@@ -360,8 +363,9 @@ def decay(
     for first, end in itertools.pairwise(
         np.unique(np.rint(np.geomspace(1, farthest + 1, points + 1)).astype(np.int64)).tolist()
     ):
-        m = np.unique(np.linspace(first, end - 1, EACH).astype(np.int64))
-        waves = np.exp(1j * m[:, None] * f)
+        waves = np.exp(
+            1j * np.unique(np.linspace(first, end - 1, EACH).astype(np.int64))[:, None] * f
+        )
         same = waves.real.mean(axis=1)
         spread = (waves.real**2).sum(axis=1) / pairs**2
         sums = np.abs(waves.cumsum(axis=1)).sum(axis=1) / (pairs * (pairs + 1) / 2)

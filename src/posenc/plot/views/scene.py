@@ -143,8 +143,9 @@ def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
 
 def _words(model: PlacedModel) -> str:
     shown = ((part, model.positions[model.parts == n]) for n, part in enumerate(PARTS))
-    parts = (f"{part} {ranges(model.axes, rows)}" for part, rows in shown if len(rows))
-    return "; ".join((*parts, *model.lacks))
+    return "; ".join(
+        (*(f"{part} {ranges(model.axes, rows)}" for part, rows in shown if len(rows)), *model.lacks)
+    )
 
 
 def ranges(axes: tuple[str, ...], positions: np.ndarray) -> str:

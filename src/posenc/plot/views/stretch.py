@@ -169,12 +169,15 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
     after = wavelengths(settled)
     with np.errstate(invalid="ignore"):
         stretch = np.where(np.isinf(before), 1.0, after / before)
-    label = (
+    return Rule(
+        name,
         (" and ".join(type(s).__name__ for s in spec.scalings) + ", as given")
         if name == "given"
-        else RULES[name]
+        else RULES[name],
+        after,
+        stretch,
+        effect(baseline, settled, length),
     )
-    return Rule(name, label, after, stretch, effect(baseline, settled, length))
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:

@@ -131,8 +131,11 @@ def _again(step: int, wide: int, position: int, start: int, stop: int) -> tuple[
 
 
 def _start(table: TableSource) -> int:
-    matrix = getattr(table.spec, "matrix", None) or getattr(inner(table.spec), "matrix", None)
-    arrangement = getattr(matrix, "arrangement", None)
+    arrangement = getattr(
+        getattr(table.spec, "matrix", None) or getattr(inner(table.spec), "matrix", None),
+        "arrangement",
+        None,
+    )
     return 0 if arrangement is None else int(arrangement.start)
 
 
@@ -147,7 +150,8 @@ def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int)
 def _as_printed(spec: Any) -> bool:
     """Whether frequencies are base ** (-2i/d) and nothing else acts on them."""
     return (
-        (getattr(spec, "ladder", None) == Ladder() and isinstance(spec.base, float))
+        getattr(spec, "ladder", None) == Ladder()
+        and isinstance(spec.base, float)
         and not getattr(spec, "scalings", ())
         and getattr(spec, "arrangement", Arrangement()).rule == "single"
     )
