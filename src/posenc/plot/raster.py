@@ -192,9 +192,9 @@ class _PixelRows:
     def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
         """Pixels to a wave of each column; infinite where it is no wave."""
         waves = self.table.waves
-        if waves is None:
-            return np.full(len(dims), np.inf)
-        return waves.wavelength[dims] / self.per_pixel
+        return (
+            np.full(len(dims), np.inf) if waves is None else waves.wavelength[dims] / self.per_pixel
+        )
 
     def values(self, dims: np.ndarray) -> np.ndarray:
         """(rows, len(dims))."""

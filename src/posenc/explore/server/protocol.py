@@ -102,9 +102,7 @@ class Envelope:
             )
             self.arrays[name] = kept
             return name
-        if isinstance(value, np.generic):
-            return value.item()
-        return dict(_items(value))
+        return value.item() if isinstance(value, np.generic) else dict(_items(value))
 
 
 def _name(data: Any, more: bytes = b"") -> str:

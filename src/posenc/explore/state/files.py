@@ -236,9 +236,9 @@ def _heads(path: Path) -> HeadsFile:
 
 def _tokens(path: Path, count: int) -> tuple[str, ...]:
     """The tokens that a safetensors file names, one for each word."""
-    stated = None
-    if path.suffix == ".safetensors":
-        stated = files.read_layout(path).metadata.get("tokens")
+    stated = (
+        files.read_layout(path).metadata.get("tokens") if path.suffix == ".safetensors" else None
+    )
     if stated is None:
         return ()
     tokens = inputs.parse(stated.encode(), f"{path}: tokens", inputs.SPEC)
