@@ -10,8 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.explore import find, tour
-from posenc.explore.page import page_of, words
+from posenc.explore import find
+from posenc.explore.page import opened, page_of, stop_of, words
 from posenc.explore.save import command_of, formats
 from posenc.explore.server.protocol import Envelope, Head
 from posenc.explore.state.catalogue import grid_of
@@ -60,7 +60,7 @@ def header_of(state: Mapping[str, str], session: Session) -> dict[str, Any]:
     The table of numbers, which few read, is there where `numbers` asks for it.
     """
     scene, page = page_of(state, session)
-    header = _header(scene, page, plain(tour.opened(state)))
+    header = _header(scene, page, plain(opened(state)))
     if state.get("numbers"):
         header["data_table"] = page.table() if callable(page.table) else page.table
     return header
@@ -93,7 +93,7 @@ class Steps:
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
     search = find.answer(scene)
-    stop, astray = tour.header(scene)
+    stop, astray = stop_of(scene)
     return {
         "k": 1,
         "view": scene.shape.id,

@@ -18,7 +18,6 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from posenc._core.errors import bad_argument
 from posenc.plot.columns import BLOCK, ColumnWaves, Params, TableSource, check_word, source
 from posenc.plot.palette import largest
 from posenc.plot.panels.text import number, plural, present, whole
@@ -88,12 +87,18 @@ def tile_of(
     """Draw a table as `tile` does, from a source that is at hand."""
     start, stop = placed(table, positions)
     first, last = (0, table.width) if dims is None else span(dims, "dims")
-    if last > table.width or first < 0:
-        expected = f"dimensions 0 to {table.width - 1}"
-        raise bad_argument("plot: dims", expected, f"{first} to {last - 1}")
-    fits = rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS
-    expected = f"at least 1 and at most {MOST_PIXELS:,} pixels"
-    require(fits, ": size", expected, f"{rows} x {columns}")
+    require(
+        first >= 0 and last <= table.width,
+        ": dims",
+        f"dimensions 0 to {table.width - 1}",
+        f"{first} to {last - 1}",
+    )
+    require(
+        rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS,
+        ": size",
+        f"at least 1 and at most {MOST_PIXELS:,} pixels",
+        f"{rows} x {columns}",
+    )
     wide = last - first > columns
     order = order_of(table, order, wide)
     shown = arranged(table, order)[first:last]
@@ -139,10 +144,12 @@ def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
         and all(isinstance(end, (int, np.integer)) for end in ends)
     )
     start, stop = ends if whole else (0, 0)
-    if isinstance(extent, bool) or stop <= start:
-        raise bad_argument(
-            f"plot: {what}", "a number of at least 1, or a range (from, to)", repr(extent)[:60]
-        )
+    require(
+        not isinstance(extent, bool) and start < stop,
+        f": {what}",
+        "a number of at least 1, or a range (from, to)",
+        repr(extent)[:60],
+    )
     require(
         max(abs(int(start)), abs(int(stop))) <= 2**62,
         f": {what}",

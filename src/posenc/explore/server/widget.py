@@ -16,10 +16,9 @@ from posenc.detect.facts import facts
 from posenc.explore.frame import Steps
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.server import MOST_KEYS, whole
-from posenc.explore.state.catalogue import home_of
+from posenc.explore.state.catalogue import entries_of, home_of, of_facts, of_plan
 from posenc.explore.state.entry import CatalogueEntry, Session
 from posenc.explore.state.files import given
-from posenc.explore.state.models import entries_of, of_facts, of_plan
 
 try:
     import anywidget

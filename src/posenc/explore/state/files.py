@@ -19,9 +19,9 @@ from posenc._core.io.checkpoints import open_store
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Spec
 from posenc.encodings.table.learned import Learned
+from posenc.explore.state.catalogue import entries_of, read_model
 from posenc.explore.state.entry import CatalogueEntry, Embeddings, HeadsFile, Session, written
 from posenc.explore.state.fields import shown
-from posenc.explore.state.models import entries_of, read_model
 
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64

@@ -90,7 +90,17 @@ def show(scene: Scene) -> Page:
             "y": stops("p", p, rows[0], rows[1] - 1),
         },
         python=snippets.distance(scene, k),
-        table=lambda: _numbers(curve, scene),
+        table=lambda: {
+            "caption": f"{scene.a.label}: the product at the first distances shown",
+            "columns": ["distance", "mean", "least", "largest"],
+            "rows": [
+                [
+                    whole(curve.offsets[n]),
+                    *(number(y[n], 6) for y in (curve.mean, curve.low, curve.high)),
+                ]
+                for n in range(min(20, len(curve.offsets)))
+            ],
+        },
     )
 
 
@@ -222,17 +232,6 @@ def _readout(table: TableSource, data: offset.Offset, p: int, k: int) -> tuple[B
         Datum("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything"),
         Prose(band) if data.defect else None,
     )
-
-
-def _numbers(data: offset.Offset, scene: Scene) -> dict[str, Any]:
-    return {
-        "caption": f"{scene.a.label}: the product at the first distances shown",
-        "columns": ["distance", "mean", "least", "largest"],
-        "rows": [
-            [whole(data.offsets[n]), *(number(y[n], 6) for y in (data.mean, data.low, data.high))]
-            for n in range(min(20, len(data.offsets)))
-        ],
-    }
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

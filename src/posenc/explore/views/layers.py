@@ -12,8 +12,8 @@ from posenc._core.errors import PosencError
 from posenc._core.spec.answers import brief
 from posenc.detect.contract import Comparison, diff
 from posenc.explore.state import catalogue
+from posenc.explore.state.catalogue import MOST_CELLS, LayerType, ModelLayers, trained_length
 from posenc.explore.state.entry import CatalogueEntry
-from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import wavelengths
 from posenc.plot.panels.grammar import (

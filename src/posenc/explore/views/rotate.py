@@ -110,7 +110,17 @@ def show(scene: Scene) -> Page:
             use_panel(heads, spec, pair) if heads is not None else None,
         ),
         readout=_readout(
-            data, next(d for d in data.dials if d.pair == pair), _members(spec, pair), m, n
+            data,
+            next(d for d in data.dials if d.pair == pair),
+            Datum(
+                "Channels",
+                " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])),
+                f"of the last {width_of(spec)} of the head"
+                if spec.channels.part == "trailing"
+                else "",
+            ),
+            m,
+            n,
         ),
         say=f"Query at {whole(m)}, key at {whole(n)}: score {number(data.score)}; pair {pair} adds "
         f"{number(float(data.terms[pair]))}",
@@ -119,7 +129,11 @@ def show(scene: Scene) -> Page:
             "y": stops("m", m, 0, FARTHEST),
         },
         python=snippets.rotate(scene, m, n),
-        table=_numbers(data),
+        table={
+            "caption": "what the first pairs add",
+            "columns": ["pair", "term"],
+            "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
+        },
     )
 
 
@@ -154,15 +168,6 @@ def _lead(data: rotation.RotationView, m: int, n: int) -> str:
     )
 
 
-def _members(spec: Any, pair: int) -> Datum:
-    """The channels that form a pair."""
-    return Datum(
-        "Channels",
-        " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])),
-        f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else "",
-    )
-
-
 def _readout(
     data: rotation.RotationView, dial: rotation.PairDial, channels: Datum, m: int, n: int
 ) -> tuple[Block, ...]:
@@ -181,14 +186,6 @@ def _readout(
             "pairs and run with the other gets the mixed curves."
         ),
     )
-
-
-def _numbers(data: rotation.RotationView) -> dict[str, Any]:
-    return {
-        "caption": "what the first pairs add",
-        "columns": ["pair", "term"],
-        "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
-    }
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

@@ -98,7 +98,16 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=_lead(data),
         panels=tuple(_panels(data, pair_axis(table, len(chosen.stretch), pair), pair, chosen)),
-        readout=_readout(data, chosen, pair),
+        readout=(
+            (
+                Heading(f"{chosen.label}, pair {pair}"),
+                Datum("Stretch", _times(float(chosen.stretch[pair]))),
+                Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
+                Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
+                *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
+                *(_ramps(data) if chosen.name.startswith("yarn") else ()),
+            )
+        ),
         say=f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
         f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "
         f"{_length(float(chosen.wavelengths[pair]))}",
@@ -195,17 +204,6 @@ def _panels(data: stretch.Stretch, x: Axis, pair: int, chosen: stretch.Rule) -> 
             )
         else:
             yield panel
-
-
-def _readout(data: stretch.Stretch, chosen: stretch.Rule, pair: int) -> tuple[Block, ...]:
-    return (
-        Heading(f"{chosen.label}, pair {pair}"),
-        Datum("Stretch", _times(float(chosen.stretch[pair]))),
-        Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
-        Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
-        *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
-        *(_ramps(data) if chosen.name.startswith("yarn") else ()),
-    )
 
 
 def _ramps(data: stretch.Stretch) -> Iterator[Prose]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.plot.draw.layout import Keep, Room, cells
+from posenc.plot.draw.layout import Keep, Room, cells, fill, hatched, spread
 from posenc.plot.draw.look import worded
 from posenc.plot.draw.marks import (
     BAND,
@@ -20,7 +20,6 @@ from posenc.plot.draw.marks import (
     names_of_curves,
     ruled,
 )
-from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import (
     Arcs,
@@ -183,7 +182,11 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     wide, high = sheet.room()
     if wide and high and wide > high and panel.across > 3:
         across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
-    elif _is_narrow(sheet) and (panel.key or panel.across > 3) and _letters(panel) > SHORT:
+    elif (
+        _is_narrow(sheet)
+        and (panel.key or panel.across > 3)
+        and max(len(line) for cell in panel.cells for line in cell.title.split("\n")) > SHORT
+    ):
         across = min(2, across)
     each = room.each(max(across, min(panel.across, len(panel.cells))))
     sizes = [_size(cell, each) for cell in panel.cells]
@@ -205,11 +208,6 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
         legend(sheet, top + total + GAP, key, "upper left")
         total += ROW + GAP
     return total
-
-
-def _letters(panel: Matrix) -> int:
-    """Letters of the longest line of the titles of its cells."""
-    return max(len(line) for cell in panel.cells for line in cell.title.split("\n"))
 
 
 def _is_narrow(sheet: Sheet) -> bool:
@@ -356,13 +354,9 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     if dial.trail is not None and len(dial.trail) > 2:
         axes.plot(*dial.trail.T, linestyle="none", marker=".", markersize=2, color=theme.muted)
     for x, y, index, _ in dial.hands[::-1]:
-        tip = {
-            "marker": "o",
-            "markersize": 3.5,
-            "markevery": [1],
-            "color": sheet.style(index)["color"],
-        }
-        axes.plot([0, x], [0, y], linewidth=2.4 - 0.8 * (not index), **tip)
+        tip = {"marker": "o", "markersize": 3.5, "markevery": [1]}
+        wide, colour = 2.4 - 0.8 * (not index), sheet.style(index)["color"]
+        axes.plot([0, x], [0, y], linewidth=wide, color=colour, **tip)
     axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = worded(f"{dial.label}\n{dial.note.partition(';')[0]}")

@@ -8,10 +8,18 @@ from typing import Any
 
 from posenc._core.errors import ArgumentError
 from posenc.plot import palette
-from posenc.plot.draw.layout import PAD, Keep, SheetPanel, along, evenly, stretched
+from posenc.plot.draw.layout import (
+    PAD,
+    Keep,
+    SheetPanel,
+    along,
+    device,
+    drawable,
+    evenly,
+    stretched,
+)
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
-from posenc.plot.draw.pixels import device, drawable
 from posenc.plot.rows import PictureRow, require
 
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
@@ -174,15 +182,9 @@ class Sheet:
         for panel in self.panels:
             own, around = panel.axes.get_window_extent(), panel.axes.get_tightbbox()
             if around is not None:
-                panel.needs = tuple(
-                    max(0.0, side * unit)
-                    for side in (
-                        own.x0 - around.x0,
-                        around.y1 - own.y1,
-                        around.x1 - own.x1,
-                        own.y0 - around.y0,
-                    )
-                )
+                upper = (own.x0 - around.x0, around.y1 - own.y1)
+                lower = (around.x1 - own.x1, own.y0 - around.y0)
+                panel.needs = tuple(max(0.0, side * unit) for side in (*upper, *lower))
 
     def _arrange(self) -> None:
         """Place the panels, twice: in narrow ones there are fewer ticks, which need less room."""
@@ -196,7 +198,11 @@ class Sheet:
                 wide = self._in_points(panel.axes.get_window_extent().width)
                 self._fold(panel.axes.xaxis.label, "normal", wide)
             self._measure()
-            if self.ends and not again and width and self._crowded(width, height):
+            # Whether the names of curves would leave too little to the curves; of panels that
+            # stand below each other, those names count that need most.
+            beside = dict(sorted((panel.box[0], panel.needs[2]) for panel in self.panels))
+            crowded = height is not None or sum(beside.values()) > WIDE * width
+            if self.ends and not again and width and crowded:
                 self._key_below(width)
                 self._measure()
             self._place(width, height)
@@ -223,12 +229,6 @@ class Sheet:
         words.set_text(
             self._folded(words.get_text(), words.get_size(), weight, max(wide, 2 * LEAST))
         )
-
-    def _crowded(self, width: float, height: float | None) -> bool:
-        """Whether the names of curves would leave too little to the curves."""
-        # Of panels that stand below each other, those names count that need most.
-        beside = dict(sorted((panel.box[0], panel.needs[2]) for panel in self.panels))
-        return height is not None or sum(beside.values()) > WIDE * width
 
     def _key_below(self, width: float) -> None:
         """The names of curves below all panels, as there is no room beside them."""
@@ -310,12 +310,8 @@ class Sheet:
         if self.ax is not None:
             return 0.0, 0.0
         theme, title = self.theme, self.frame.title
-        above = [
-            (self.question, 13.5, "bold", theme.ink),
-            (self.title, 10.5, "normal", theme.muted),
-        ]
-        if isinstance(title, str):
-            above = [(title, 12.0, "bold", theme.ink)]
+        own = (self.question, 13.5, "bold", theme.ink), (self.title, 10.5, "normal", theme.muted)
+        above = ((title, 12.0, "bold", theme.ink),) if isinstance(title, str) else own
         below = [(text, 9.5, "normal", theme.muted) for text in self.paragraphs]
         self.lines = tuple(
             [
@@ -323,7 +319,7 @@ class Sheet:
                 for text, size, weight, colour in shown
                 for line in self._lines(text, self.points(size), weight, width)
             ]
-            for shown in (above if title else [], below if self.frame.caption else [])
+            for shown in (above if title else (), below if self.frame.caption else ())
         )
         high, low = (sum(LINE * size for _, size, *_ in lines) for lines in self.lines)
         return math.ceil(high + GAP) if high else 0, math.ceil(low + GAP) if low else 0

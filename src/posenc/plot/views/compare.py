@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import suggest
 from posenc.plot.columns import Table
 from posenc.plot.palette import largest
 from posenc.plot.panels.text import brief, number
-from posenc.plot.rows import PICTURES, view_of
+from posenc.plot.rows import PICTURES, require, view_of
 
 # The pictures of one encoding that are drawn for two, and the array of which A - B is taken.
 VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference is not None}
@@ -37,8 +37,7 @@ class Compare:
 
 def check(view: str) -> None:
     """Raise unless two encodings can be compared in a picture."""
-    if view not in VIEWS:
-        raise bad_argument("plot compare", "a picture", repr(view), suggest(view, VIEWS))
+    require(view in VIEWS, " compare", "a picture", repr(view), suggest(view, VIEWS))
 
 
 def data(

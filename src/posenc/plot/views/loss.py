@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import suggest
 from posenc.detect.extend.rules import RULES, Baseline
 from posenc.functional import frequencies
 from posenc.plot import palette
@@ -66,9 +66,13 @@ def data(rule: str = USUAL) -> LossView:
     """The losses, with one rule in front."""
     losses = trained_losses()
     measured = [name for name in LABELS if name in RULES]
-    if rule not in measured:
-        todo = f"{suggest(rule, measured)} Losses were measured under {', '.join(measured)}."
-        raise bad_argument("plot stretch: rules", "a rule whose loss was measured", rule, todo)
+    require(
+        rule in measured,
+        " stretch: rules",
+        "a rule whose loss was measured",
+        rule,
+        f"{suggest(rule, measured)} Losses were measured under {', '.join(measured)}.",
+    )
     baseline = Baseline(losses.spec, losses.trained)
     unseen = {name: _unseen(baseline, name, losses) for name in dict.fromkeys(("none", rule))}
     slow = int(baseline.slow.sum())

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import PosencError, bad_argument, suggest
+from posenc._core.errors import PosencError, suggest
 from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
 from posenc.detect.extend.rules import RULES as EXTENDING
 from posenc.encodings.rotary.rope import RoPE
@@ -118,8 +118,7 @@ def data(
     require(fits, " stretch", "a length and a factor of at least 1", received)
     names = tuple(RULES) if rules is None else rules
     wrong = next((name for name in names if name not in RULES), None)
-    if wrong is not None:
-        raise bad_argument("plot stretch: rules", "rules", repr(wrong), suggest(wrong, RULES))
+    require(wrong is None, " stretch: rules", "rules", repr(wrong), suggest(wrong, RULES))
     plain, length = spec.replace(scaling=()), round(trained * grown)
     baseline, before = Baseline(plain, trained), wavelengths(plain)
     slow = before > trained

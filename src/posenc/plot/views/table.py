@@ -142,19 +142,15 @@ def _start(table: TableSource) -> int:
 def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int) -> str:
     """The formula as papers print it where the ladder is theirs, else with the frequency."""
     front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
-    if _as_printed(spec):
-        return f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
-    return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
-
-
-def _as_printed(spec: Any) -> bool:
-    """Whether frequencies are base ** (-2i/d) and nothing else acts on them."""
-    return (
+    # Frequencies are base ** (-2i/d) and nothing else acts on them.
+    if (
         getattr(spec, "ladder", None) == Ladder()
         and isinstance(spec.base, float)
         and not getattr(spec, "scalings", ())
         and getattr(spec, "arrangement", Arrangement()).rule == "single"
-    )
+    ):
+        return f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
+    return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
 
 
 def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
