@@ -104,8 +104,9 @@ def tile_of(
     shown = arranged(table, order)[first:last]
     rows, columns = min(rows, stop - start), min(columns, len(shown))
     halves = runs_of(table, shown) if wide else (shown,)
-    fits = not wide or columns >= len(halves)
-    require(fits, ": columns", f"at least {len(halves)} pixels", columns)
+    require(
+        not wide or columns >= len(halves), ": columns", f"at least {len(halves)} pixels", columns
+    )
     view = _PixelRows(table, start, stop, rows, sample)
     pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
@@ -292,18 +293,20 @@ def order_of(table: TableSource, order: str | None, wide: bool) -> str:
     order = order or ("sin_cos" if wide and table.waves is not None else "stored")
     check_word("plot: order", order, COLUMNS)
     if table.waves is None:
-        todo = "Its columns are no pairs of sine and cosine: leave the order out."
         require(
-            order == "stored", f"({type(table.spec).__name__}): order", "stored", repr(order), todo
+            order == "stored",
+            f"({type(table.spec).__name__}): order",
+            "stored",
+            repr(order),
+            "Its columns are no pairs of sine and cosine: leave the order out.",
         )
     elif wide:
-        todo = "Use order='sin_cos', fewer dims, or a wider picture."
         require(
             order in ("sin_cos", "cos_sin"),
             ": order",
             "sines and cosines apart where columns are narrower than a pixel",
             repr(order),
-            todo,
+            "Use order='sin_cos', fewer dims, or a wider picture.",
         )
     return order
 

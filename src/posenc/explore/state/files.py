@@ -212,19 +212,23 @@ def _heads(path: Path) -> HeadsFile:
     stored = dict(_of_npz(path, SIDES) if path.suffix == ".npz" else _of_layout(path, 3))
     caller = f"explore: {path}"
     if not {"q", "k"} <= stored.keys():
-        expected = "floating arrays `q` and `k` of shape (heads, words, dim)"
-        raise bad_data(caller, expected, ", ".join(sorted(stored)[:8]) or "none")
+        raise bad_data(
+            caller,
+            "floating arrays `q` and `k` of shape (heads, words, dim)",
+            ", ".join(sorted(stored)[:8]) or "none",
+        )
     q = stored["q"]
     sides = {"q": q, "k": stored["k"], "v": stored.get("v", stored["k"])}
     for name, side in sides.items():
         fits = side.ndim == q.ndim == 3 and side.size and side.shape[1] == q.shape[1] > 1
         fits = fits and not len(q) % len(side) and (name == "v" or side.shape[2] == q.shape[2])
         if not (fits and len(q) <= MOST_HEADS and side.shape[2] <= WIDEST_HEAD):
-            expected = (
+            raise bad_data(
+                f"{caller}: {name}",
                 "(heads, words, dim), at least two words, as many as q has, in heads that divide "
-                f"its own, at most {MOST_HEADS:,}, and at most {WIDEST_HEAD:,} wide"
+                f"its own, at most {MOST_HEADS:,}, and at most {WIDEST_HEAD:,} wide",
+                f"shape {side.shape}",
             )
-            raise bad_data(f"{caller}: {name}", expected, f"shape {side.shape}")
         _check_numbers(side, f"{caller}: {name}")
     # Where a key serves several queries, as in grouped attention, each query gets its own copy.
     few = (side[:, :MOST_TOKENS].astype(np.float64) for side in sides.values())

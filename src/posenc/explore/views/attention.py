@@ -163,8 +163,9 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
         words = list(stored.tokens or map(str, range(stored.q.shape[1])))
         count = stored.total or len(words)
     if len(words) < LEAST_WORDS:
-        note = f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’."
-        problems.append(("text", note))
+        problems.append(
+            ("text", f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’.")
+        )
         words = TEXT.default.split()
     if len(words) > MOST_WORDS:
         problems.append(("text", f"The first {MOST_WORDS:,} words of {whole(count)} are drawn."))

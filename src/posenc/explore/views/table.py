@@ -130,8 +130,9 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     first, last = picture.dims
     part, pixels = row[first:last], picture.values.shape[1]
     if len(part) <= pixels:
-        places = np.arange(first, last) + 0.5
-        series = Series("this position", places, float32(part), 1, draw="bars")
+        series = Series(
+            "this position", np.arange(first, last) + 0.5, float32(part), 1, draw="bars"
+        )
     else:
         ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
         column = part[:, None]
@@ -139,10 +140,9 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
             float32(around_each(least.reduceat(part, ends[:-1]), least))
             for least in (np.minimum, np.maximum)
         )
-        places = first + (ends[:-1] + ends[1:]) / 2
         series = Series(
             "this position",
-            places,
+            first + (ends[:-1] + ends[1:]) / 2,
             float32(reduced(lambda begin, end: column[begin:end], len(part), pixels, 1)[:, 0]),
             1,
             lo=low,

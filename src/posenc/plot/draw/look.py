@@ -115,8 +115,9 @@ def framed(look: Mapping[str, Any]) -> Frame:
         raise ArgumentError("plot: scale and dpi say the same; give one of them.")
     if paper and frame.width is not None:
         raise ArgumentError("plot: width is of a panel, size of the whole picture; give one.")
-    fits = dpi is None or LEAST_DPI <= dpi <= MOST_DPI
-    require(fits, ": dpi", f"{LEAST_DPI} to {MOST_DPI:,}", dpi)
+    require(
+        dpi is None or LEAST_DPI <= dpi <= MOST_DPI, ": dpi", f"{LEAST_DPI} to {MOST_DPI:,}", dpi
+    )
     require(scale is None or 0.25 <= scale <= 8, ": scale", "0.25 to 8", scale)
     require(isinstance(title, (str, bool)), ": title", "a text, True or False", repr(title))
     fits = label is None or all(

@@ -8,16 +8,8 @@ from typing import Any
 
 from posenc._core.errors import ArgumentError
 from posenc.plot import palette
-from posenc.plot.draw.layout import (
-    PAD,
-    Keep,
-    SheetPanel,
-    along,
-    device,
-    drawable,
-    evenly,
-    stretched,
-)
+from posenc.plot.draw import layout
+from posenc.plot.draw.layout import PAD, Keep, SheetPanel, along, evenly, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
 from posenc.plot.rows import PictureRow, require
@@ -51,7 +43,7 @@ class Sheet:
         self.caption = tuple(data.caption)
         self.paragraphs = self.caption if row.apart else (" ".join(self.caption),)
         if ax is not None:
-            drawable(ax)
+            layout.drawable(ax)
         self.theme = theme_of(self.library, frame, ax)
         self.colours = colours_of(self.library, frame)
         self.luts = luts_of(self.library, frame, self.theme)
@@ -363,7 +355,7 @@ class Sheet:
     def pixels(self) -> tuple[int, int] | None:
         """Rows and columns that matrices want, if they are drawn with others."""
         for axes, shape, most in self.tiles:
-            wanted = device(axes)
+            wanted = layout.device(axes)
             if any(min(n, all_) != had for n, all_, had in zip(wanted, most, shape, strict=True)):
                 return wanted
         return None

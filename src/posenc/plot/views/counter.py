@@ -196,8 +196,7 @@ def _strips(data: Counter) -> Iterator[Strip]:
             if partner.pair is None
             else f", pair {partner.pair}: {number(partner.wavelength)}"
         )
-        tile = palette.indices(wave[::FINE][: len(bits)])
-        yield Strip(label, tile, at=at, curve=float32(wave))
+        yield Strip(label, palette.indices(wave[::FINE][: len(bits)]), at=at, curve=float32(wave))
 
 
 def _row(data: Counter, row: np.ndarray) -> Strips:

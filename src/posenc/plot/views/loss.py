@@ -28,6 +28,7 @@ from posenc.plot.panels.grammar import (
     values,
 )
 from posenc.plot.panels.text import count, number, signed, spread, whole
+from posenc.plot.rows import require
 from posenc.plot.trained import LossCurve, TrainedLosses, trained_losses
 
 USUAL = "yarn"
