@@ -94,6 +94,7 @@ class Steps:
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
     search = find.answer(scene)
     stop, astray = stop_of(scene)
+    chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
     return {
         "k": 1,
         "view": scene.shape.id,
@@ -111,7 +112,12 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
             {"field": key, "message": message}
             for key, message in [*scene.problems, *page.problems, *search.problems, *astray]
         ],
-        "notes": [*scene.notes, *_about(scene), *_moved(scene, page)],
+        "notes": [
+            *scene.notes,
+            # What people should know of the encodings: random numbers, what a preset cannot say.
+            *dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note),
+            *_moved(scene, page),
+        ],
         "say": page.say,
         "cursor": {"x": None, "y": None, **page.cursor},
         "zoom": page.zoom,
@@ -203,9 +209,3 @@ def _moved(scene: Scene, page: Page) -> list[str]:
         for place in page.cursor.values()
         if place and (key := place["key"]) in scene.asked and scene.asked[key] != place["value"]
     ]
-
-
-def _about(scene: Scene) -> list[str]:
-    """What people should know of the encodings: random numbers, what a preset cannot say."""
-    chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
-    return list(dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note))

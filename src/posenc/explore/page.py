@@ -55,13 +55,15 @@ def _beside(scene: Scene, b: Chosen, draw: Callable[[Scene], Page]) -> Page:
     narrow = replace(scene, width=max(16, scene.width // 3)) if scene.shape.id == "table" else scene
     page = draw(narrow)
     other = draw(replace(narrow, a=b, b=None, values=_values_of_b(scene, b)))
+    # Both snippets, with what they share said once.
+    lines = [line for line in other.python.splitlines() if line and not line.startswith("import ")]
     return replace(
         page,
         panels=tuple(together(page.panels, other.panels)),
         lead=f"A: {words(scene.a)}. B: {words(b)}.",
         readout=(*page.readout, Heading(f"B: {b.label}"), *other.readout[:FACTS]),
         say=f"A: {page.say}. B: {other.say}",
-        python=_code(page.python, other.python),
+        python="\n".join([page.python, "", "# B", *lines]),
         problems=(
             *page.problems,
             *((f"{PIN}enc" if key == "enc" else key, problem) for key, problem in other.problems),
@@ -84,15 +86,6 @@ def _values_of_b(scene: Scene, b: Chosen) -> dict[str, Any]:
         values["j1"] = wide if values["j1"] == own else min(values["j1"], wide)
         values["j0"] = values["j0"] if values["j0"] < values["j1"] else 0
     return values
-
-
-# --- words ----------------------------------------------------------------------------------------
-
-
-def _code(first: str, second: str) -> str:
-    """Both snippets, with what they share said once."""
-    lines = [line for line in second.splitlines() if line and not line.startswith("import ")]
-    return "\n".join([first, "", "# B", *lines])
 
 
 # --- the guided tour ------------------------------------------------------------------------------

@@ -49,7 +49,14 @@ def html(value: Any) -> str:
     while True:
         left = len(sentences) - len(kept)
         more = [f"… and {plural(left, 'more line')}"] if left else []
-        page = _page(type(value).__name__, picture, _call(value), [*kept, *more])
+        # The call makes a spec or a value; findings and plans speak for themselves.
+        plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
+        page = _page(
+            type(value).__name__,
+            picture,
+            _cut(brief(value), LONGEST_CALL) if plain else "",
+            [*kept, *more],
+        )
         if len(page.encode()) <= LARGEST or not kept:
             return page
         kept = kept[: len(kept) * 3 // 4]
@@ -69,12 +76,6 @@ def _escaped(text: str) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _call(value: Any) -> str:
-    """The call that makes a spec or a value; findings and plans speak for themselves."""
-    plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
-    return _cut(brief(value), LONGEST_CALL) if plain else ""
 
 
 def _spec_of(value: Any) -> Spec | None:

@@ -59,11 +59,6 @@ def _kernel() -> np.ndarray:
     return values
 
 
-def _weights(distance: np.ndarray) -> np.ndarray:
-    table = _kernel()
-    return np.interp(np.abs(distance) * FINE, np.arange(len(table)), table, right=0.0)
-
-
 def reduced(
     fetch: Callable[[int, int], np.ndarray],
     count: int,
@@ -92,7 +87,13 @@ def reduced(
             )
             if first == last:
                 continue
-            w = _weights((image - middle[first:last, None]) / ratio)
+            table = _kernel()
+            w = np.interp(
+                np.abs((image - middle[first:last, None]) / ratio) * FINE,
+                np.arange(len(table)),
+                table,
+                right=0.0,
+            )
             _add_product(total[first:last], w, rows)
             weight[first:last] += w.sum(axis=1)
     return total / weight[:, None]

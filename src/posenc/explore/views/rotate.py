@@ -103,8 +103,16 @@ def show(scene: Scene) -> Page:
     pairs = pairs_of_rotation(spec).pair
     pair, heads = int(pairs[scene["j"]]), scene.session.heads
     data = _rotation(scene.a, (m, n), some_of(spec.pairs, MOST_DIALS, pair), scene["seed"])
+    after = (
+        "the same score, as only the distance counts"
+        if data.stays
+        else f"{number(data.moved)}; the place counts too"
+    )
     return Page(
-        lead=_lead(data, m, n),
+        lead=(
+            f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
+            f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
+        ),
         panels=present(
             *_panels(data, scene, pair, channels_of(spec)),
             use_panel(heads, spec, pair) if heads is not None else None,
@@ -154,18 +162,6 @@ def _panels(
     yield under(replace(terms, x=replace(terms.x, to=channels)), pair)
     scores = replace(scores, x=replace(scores.x, key="off"))
     yield under(scores, k, to=data.score) if (data.offsets[0] <= k <= data.offsets[-1]) else scores
-
-
-def _lead(data: rotation.RotationView, m: int, n: int) -> str:
-    after = (
-        "the same score, as only the distance counts"
-        if data.stays
-        else f"{number(data.moved)}; the place counts too"
-    )
-    return (
-        f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
-        f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
-    )
 
 
 def _readout(

@@ -95,6 +95,7 @@ def show(scene: Scene) -> Page:
     table = held(scene.a, data.length)
     pair = int(pairs_of_rotation(table.spec).pair[scene["j"]])
     chosen = next((r for r in data.rules if r.name == scene["rule"]), data.rules[0])
+    pairs = len(data.rules[0].stretch)
     return Page(
         lead=_lead(data),
         panels=tuple(_panels(data, pair_axis(table, len(chosen.stretch), pair), pair, chosen)),
@@ -113,7 +114,14 @@ def show(scene: Scene) -> Page:
         f"{_length(float(chosen.wavelengths[pair]))}",
         cursor={"x": stops("j", scene["j"], 0, table.width - 1)},
         python=snippets.stretch(scene, chosen.name, data),
-        table=_numbers(data),
+        table={
+            "caption": "the stretch of some pairs",
+            "columns": ["pair", *(rule.label for rule in data.rules)],
+            "rows": [
+                [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
+                for i in np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
+            ],
+        },
         problems=_left_out(data, scene["rule"]),
     )
 
@@ -125,6 +133,7 @@ def _losses(scene: Scene) -> Page:
     losses, far = view.losses, view.losses.length // view.losses.trained
     words = loss.lead(view)
     missing = f"{stretch.RULES[scene['rule']]}: its loss was not measured. Drawn with YaRN."
+    columns, rows = loss.rows(view)
     return Page(
         title="A model fails and is repaired",
         lead=words,
@@ -138,7 +147,11 @@ def _losses(scene: Scene) -> Page:
         ),
         say=words,
         python=snippets.losses(rule),
-        table=_of_losses(view),
+        table={
+            "caption": "the loss of each encoding along the text",
+            "columns": columns,
+            "rows": [[str(cell) for cell in row] for row in rows],
+        },
         problems=() if rule in (scene["rule"], SAME.get(scene["rule"])) else (("rule", missing),),
     )
 
@@ -151,15 +164,6 @@ def _measured(rule: str) -> str:
     """The rule whose losses are drawn."""
     rule = SAME.get(rule, rule)
     return rule if rule in loss.LABELS else loss.USUAL
-
-
-def _of_losses(view: loss.LossView) -> dict[str, Any]:
-    columns, rows = loss.rows(view)
-    return {
-        "caption": "the loss of each encoding along the text",
-        "columns": columns,
-        "rows": [[str(cell) for cell in row] for row in rows],
-    }
 
 
 def _times(x: float) -> str:
@@ -229,18 +233,6 @@ def _lines(data: stretch.Stretch, name: str) -> list[Block]:
         return [heading, Prose("No engine has this rule.")]
     lines, remarks = lines_of(None, wanted)
     return [heading, *(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
-
-
-def _numbers(data: stretch.Stretch) -> dict[str, Any]:
-    pairs = len(data.rules[0].stretch)
-    return {
-        "caption": "the stretch of some pairs",
-        "columns": ["pair", *(rule.label for rule in data.rules)],
-        "rows": [
-            [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
-            for i in np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
-        ],
-    }
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

@@ -79,6 +79,7 @@ def data(
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
     slopes = spec.arrays.get("slopes")
+    edges = np.unique(np.asarray(spec.arrays.get("thresholds", ()), dtype=np.int64))
     bias = BiasView(
         heads=chosen,
         values=values,
@@ -88,7 +89,7 @@ def data(
         offsets=offsets,
         curves=curves,
         by_offset=by_offset,
-        edges=_edges(spec, view.count),
+        edges=np.asarray(edges[(edges < NEVER) & (edges < view.count)]),
         slopes=None if slopes is None else np.asarray(slopes)[list(chosen)],
         softmax=softmax,
         # Of attention the last query says it, which sees most keys: one of one key has the share 1.
@@ -188,11 +189,6 @@ class _BiasEntries:
             curves,
             bool((same & close).all()) and self.softmax == "none",
         )
-
-
-def _edges(spec: Any, count: int) -> np.ndarray:
-    edges = np.unique(np.asarray(spec.arrays.get("thresholds", ()), dtype=np.int64))
-    return np.asarray(edges[(edges < NEVER) & (edges < count)])
 
 
 def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:

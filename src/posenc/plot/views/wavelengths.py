@@ -88,20 +88,16 @@ def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
         refuse("wavelengths", spec, "an encoding with sinusoidal phases")
     lengths = wavelengths(plain)
     finite = lengths[np.isfinite(lengths)]
+    ladder, base = getattr(plain, "ladder", None), getattr(plain, "base", None)
+    usual = getattr(ladder, "spacing", None) == "geometric" and getattr(ladder, "first", 0) == 1
     return SpecWavelengths(
         label,
         lengths,
         (np.arange(len(lengths)) + 0.5) / len(lengths),
         float(finite.max()) if len(finite) else math.inf,
-        _often_said(plain),
+        2 * math.pi * base if usual and isinstance(base, float) else None,
         None if length is None else int((lengths <= length).sum()),
     )
-
-
-def _often_said(spec: Any) -> float | None:
-    ladder, base = getattr(spec, "ladder", None), getattr(spec, "base", None)
-    usual = getattr(ladder, "spacing", None) == "geometric" and getattr(ladder, "first", 0) == 1
-    return 2 * math.pi * base if usual and isinstance(base, float) else None
 
 
 def _sentence(ladder: SpecWavelengths, length: int | None, *, alone: bool) -> str:
