@@ -36,12 +36,11 @@ PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken
 LONGEST_QUERY = 60_000
 FAST = 1  # of the levels of gzip: an answer goes no farther than this machine
 MOST_KEYS = 80
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -62,7 +61,6 @@ MISSING = "explore needs Starlette and uvicorn: pip install 'posenc[explore]'"
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def app(session: Session | None = None, *, port: int | None = None) -> Starlette:
@@ -158,7 +156,9 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
 class _Guard:
     """Headers on every answer, and the refusals that come before any of them is thought about."""
 
-    def __init__(self, inner: Asgi, *, port: int | None = None) -> None:
+    def __init__(
+        self, inner: Callable[[Scope, Receive, Send], Awaitable[None]], *, port: int | None = None
+    ) -> None:
         self.inner, self.port = inner, port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

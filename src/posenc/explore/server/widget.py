@@ -27,7 +27,6 @@ except ImportError:
     raise DependencyError("Widget needs anywidget: pip install 'posenc[notebook]'") from None
 
 HEIGHT = 700
-NOTEBOOK = "notebook.js"
 
 
 def _module() -> str:
@@ -40,7 +39,7 @@ def _module() -> str:
                 f"const {name} = {json.dumps(text)};"
                 for name, text in {"HTML": files["index.html"], "CSS": files[STYLE]}.items()
             ],
-            files[NOTEBOOK],
+            files["notebook.js"],
             "export default { render };",
         ]
     )

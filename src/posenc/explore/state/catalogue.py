@@ -42,7 +42,6 @@ NOUNS = {
     "relative": "an encoding that needs the content",
     "none": "no encoding",
 }
-NO_VIEW = "No view can show it."
 # The first view of a kind that draws several axes: their positions are the cells of a grid.
 GRID_OF = {
     kind: view.capitalize()
@@ -89,7 +88,11 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
         return (
             f"{entry.label} is {NOUNS[entry.kind]}, and {view.capitalize()} shows "
             f"{VIEWS[view].subjects}. "
-            + (f"{views or 'Layers'} can show it." if views or entry.model else NO_VIEW)
+            + (
+                f"{views or 'Layers'} can show it."
+                if views or entry.model
+                else "No view can show it."
+            )
         )
     if spec is None:
         return ""

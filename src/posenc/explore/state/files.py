@@ -30,7 +30,6 @@ MOST_TOKENS = 64  # of a file of queries and keys; the page draws fewer
 MOST_HEADS, WIDEST_HEAD = 256, 1024
 LONGEST_TOKEN = 40  # characters
 LARGEST_NUMBER = 1e15  # products of two such are float32 still
-FROM_FILES = "Files"
 SIDES = ("q", "k", "v")
 
 
@@ -80,7 +79,7 @@ def given(
     return CatalogueEntry(
         id=name,
         label=label,
-        group=FROM_FILES,
+        group="Files",
         kind=spec.kind,
         fields=(),
         build=lambda _: spec,

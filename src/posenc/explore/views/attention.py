@@ -50,8 +50,6 @@ SOURCES = _options(
 )
 PAST = _options(own="as the head was trained", seen="are seen", masked="are masked (causal)")
 DTYPES = _options(float32="float32", float64="float64")
-SOURCE_HINT = "Two heads of a small trained model come with posenc."
-SHIFT_HINT = "All words stand this many positions later."
 
 
 def _dead(scene: Scene) -> Iterator[str]:
@@ -75,9 +73,24 @@ SHAPE = ViewShape(
     PLACES["enc"],
     (
         TEXT,
-        choice("qk", "Queries and keys", SOURCES, "previous", hint=SOURCE_HINT),
+        choice(
+            "qk",
+            "Queries and keys",
+            SOURCES,
+            "previous",
+            hint="Two heads of a small trained model come with posenc.",
+        ),
         integer("hd", "Head", 0, 0, 255, gently=True, hint="Of random vectors or of a file."),
-        integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
+        integer(
+            "shift",
+            "Shift by",
+            100,
+            0,
+            FARTHEST,
+            scale="log",
+            plays=True,
+            hint="All words stand this many positions later.",
+        ),
         switch("softmax", "Softmax", "1"),
         choice("past", "Later words", PAST, "own"),
         switch("sum", "Step by step", hint="What reaches the model, and what each pair adds."),

@@ -34,20 +34,23 @@ from posenc.plot.panels.grammar import (
 from posenc.plot.panels.text import number, plural, present, signed, spread, whole
 from posenc.plot.views import offset, similarity
 
-METRIC = choice(
-    "metric",
-    "Product",
-    (Option("dot", "dot product"), Option("cosine", "cosine")),
-    "dot",
-)
-LOG = switch("log", "Logarithmic distances")
-OFFSET = integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor")
 SHAPE = ViewShape(
     "distance",
     "Distance",
     "What does the model see between two positions?",
     "sinusoidal",
-    (START, LENGTH, METRIC, LOG, OFFSET),
+    (
+        START,
+        LENGTH,
+        choice(
+            "metric",
+            "Product",
+            (Option("dot", "dot product"), Option("cosine", "cosine")),
+            "dot",
+        ),
+        switch("log", "Logarithmic distances"),
+        integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor"),
+    ),
     cursor=("p",),
     most={"d": 8192},  # every row is multiplied with many
     dead=lambda _: ("order", "pairing"),  # a product knows no order of channels

@@ -47,7 +47,6 @@ SHAPE = ViewShape(
 )
 MOST_CURVES = 7
 CHOSEN, OTHER = 255, 120  # places of the sequential map
-LEVELS = {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}
 
 
 def show(scene: Scene) -> Page:
@@ -231,7 +230,7 @@ def _wavelengths(model: ModelLayers, curves: Mapping[str, np.ndarray]) -> Chart:
 
 def _notes(model: ModelLayers) -> Iterable[Paragraphs]:
     """What the reader said, in its words, what leaves numbers open first."""
-    for level, title in LEVELS.items():
+    for level, title in {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}.items():
         noted = [n for n in model.notes if n.level == level]
         if noted:
             yield Paragraphs(

@@ -50,12 +50,6 @@ RULE = choice(
     hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
 )
 
-LOSS = switch(
-    "loss",
-    "Loss of trained models",
-    hint="Of small models, read at 8 times the length that they were trained on.",
-)
-
 
 def usual(chosen: Chosen) -> dict[str, str]:
     """The trained length and the factor of the model itself."""
@@ -74,7 +68,16 @@ SHAPE = ViewShape(
     "Stretch",
     "What changes when the context gets longer?",
     "rope",
-    (TRAINED, FACTOR, RULE, LOSS),
+    (
+        TRAINED,
+        FACTOR,
+        RULE,
+        switch(
+            "loss",
+            "Loss of trained models",
+            hint="Of small models, read at 8 times the length that they were trained on.",
+        ),
+    ),
     cursor=("j",),
     usual=usual,
     first=("f", "rule", "loss"),
