@@ -8,6 +8,7 @@ import math
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -37,7 +38,8 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, Any]]:
         return
     front = f"{name}." if name else ""
     if is_dataclass(value) and not isinstance(value, type):
-        for field in fields(value):
+        # What every picture has comes last: its title and its caption.
+        for field in sorted(fields(value), key=attrgetter("kw_only")):
             yield from _leaves(getattr(value, field.name), front + field.name)
     elif isinstance(value, tuple) and value and not all(isinstance(v, str) for v in value):
         for place, item in enumerate(value):

@@ -19,7 +19,7 @@ from posenc.plot import palette
 from posenc.plot.columns import Params, Table, check_learned, check_word, settled
 from posenc.plot.content import Content, content_of
 from posenc.plot.panels.grammar import Heatmap, words
-from posenc.plot.panels.text import brief, number, present, signed, whole
+from posenc.plot.panels.text import Described, brief, number, present, signed, whole
 from posenc.plot.rows import pictures_of, refuse, require
 from posenc.plot.views.rotation import turned_channels
 
@@ -34,7 +34,7 @@ MOST_NUMBERS = 16  # words up to which the numbers stand in the cells
 
 
 @dataclass(frozen=True)
-class AttentionView:
+class AttentionView(Described):
     """A head at work on a sentence."""
 
     order: tuple[int, ...]
@@ -48,8 +48,6 @@ class AttentionView:
     words: tuple[str, ...]  # as they stand
     softmax: str
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 class ScoreParts(NamedTuple):
@@ -198,8 +196,8 @@ def data(
         tuple(content.words[place] for place in now.tolist()),
         softmax,
         1.0 if softmax == "rows" else palette.largest(scores) or 1.0,
-        "no positions" if spec is None else brief(spec),
-        _caption(content, shift, float(change), causal=causal),
+        title="no positions" if spec is None else brief(spec),
+        caption=_caption(content, shift, float(change), causal=causal),
     )
 
 

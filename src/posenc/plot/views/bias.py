@@ -22,7 +22,7 @@ from posenc.plot.columns import (
     sides_of,
 )
 from posenc.plot.panels.grammar import Chart, Heatmap, Mark, Matrix, Series, cells, float32, values
-from posenc.plot.panels.text import brief, number, plural, present, spread, whole
+from posenc.plot.panels.text import Described, brief, number, plural, present, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.response import reduced
 from posenc.plot.rows import refuse, require
@@ -37,7 +37,7 @@ WHAT = {"none": "bias", "rows": "attention of the bias alone"}
 
 
 @dataclass(frozen=True)
-class BiasView:
+class BiasView(Described):
     """Biases of some heads."""
 
     heads: tuple[int, ...]
@@ -52,8 +52,6 @@ class BiasView:
     slopes: np.ndarray | None
     softmax: str
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(

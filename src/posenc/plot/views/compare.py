@@ -13,7 +13,7 @@ import numpy as np
 from posenc._core.errors import suggest
 from posenc.plot.columns import Table
 from posenc.plot.palette import largest
-from posenc.plot.panels.text import brief, number
+from posenc.plot.panels.text import Described, brief, number
 from posenc.plot.rows import PICTURES, require, view_of
 
 # The pictures of one encoding that are drawn for two, and the array of which A - B is taken.
@@ -21,7 +21,7 @@ VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Described):
     """A picture of two encodings."""
 
     view: str
@@ -31,8 +31,6 @@ class Compare:
     why: str
     limit: float
     largest: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def check(view: str) -> None:
@@ -65,8 +63,8 @@ def data(
         why,
         limit,
         most,
-        f"{view}: A, B" + (" and A − B" if difference is not None else ""),
-        (
+        title=f"{view}: A, B" + (" and A − B" if difference is not None else ""),
+        caption=(
             f"A: {brief(a)}. B: {brief(b)}.",
             f"No difference is drawn: {why}."
             if difference is None

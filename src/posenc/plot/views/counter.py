@@ -13,7 +13,7 @@ from posenc._core.spec.spec import Spec
 from posenc.plot import palette
 from posenc.plot.columns import ColumnWaves, Params, Table, matrix, source
 from posenc.plot.panels.grammar import Strip, Strips, float32
-from posenc.plot.panels.text import brief, number, present, signed, whole
+from posenc.plot.panels.text import Described, brief, number, present, signed, whole
 from posenc.plot.raster import span
 from posenc.plot.rows import pictures_of, refuse, require
 
@@ -36,7 +36,7 @@ class Partner:
 
 
 @dataclass(frozen=True)
-class Counter:
+class Counter(Described):
     """The bits of positions and the waves that go with them."""
 
     bits: np.ndarray
@@ -48,8 +48,6 @@ class Counter:
     at: int | None
     digits: str
     row: np.ndarray | None
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(

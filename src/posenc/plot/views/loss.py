@@ -27,7 +27,7 @@ from posenc.plot.panels.grammar import (
     float32,
     values,
 )
-from posenc.plot.panels.text import count, number, signed, spread, whole
+from posenc.plot.panels.text import Described, count, number, signed, spread, whole
 from posenc.plot.rows import require
 from posenc.plot.trained import LossCurve, TrainedLosses, trained_losses
 
@@ -47,15 +47,13 @@ LABELS = {
 
 
 @dataclass(frozen=True)
-class LossView:
+class LossView(Described):
     """The losses, one rule that is shown beside unchanged RoPE, and the pairs under both."""
 
     rule: str
     losses: TrainedLosses
     unseen: dict[str, np.ndarray]  # (pairs, columns) by rule
     slow: int
-    title: str
-    caption: tuple[str, ...]
 
     def at(self, name: str, times: float) -> float:
         """The mean loss before a position, in trained lengths."""
@@ -78,7 +76,7 @@ def data(rule: str = USUAL) -> LossView:
     unseen = {name: _unseen(baseline, name, losses) for name in dict.fromkeys(("none", rule))}
     slow = int(baseline.slow.sum())
     title = f"Trained on {losses.trained} characters, read at {losses.length}"
-    return LossView(rule, losses, unseen, slow, title, _caption(losses, baseline))
+    return LossView(rule, losses, unseen, slow, title=title, caption=_caption(losses, baseline))
 
 
 def _unseen(baseline: Baseline, rule: str, losses: TrainedLosses) -> np.ndarray:

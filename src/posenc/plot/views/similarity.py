@@ -10,7 +10,7 @@ import numpy as np
 from posenc.plot import palette
 from posenc.plot.columns import Params, Table, TableSource, check_word, matrix, source
 from posenc.plot.panels.grammar import Heatmap, cells
-from posenc.plot.panels.text import brief, number, present
+from posenc.plot.panels.text import Described, brief, number, present
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.rows import require
@@ -20,7 +20,7 @@ MOST_COLUMNS = 1 << 22
 
 
 @dataclass(frozen=True)
-class Similarity:
+class Similarity(Described):
     """Products of rows, position by position."""
 
     values: np.ndarray
@@ -29,8 +29,6 @@ class Similarity:
     kind: str
     defect: float
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -67,7 +65,14 @@ def data(
         f"Colours end at ±{number(limit)}.",
     )
     return Similarity(
-        values, (start, stop), per_pixel, kind, share, limit, brief(table.spec), caption
+        values,
+        (start, stop),
+        per_pixel,
+        kind,
+        share,
+        limit,
+        title=brief(table.spec),
+        caption=caption,
     )
 
 

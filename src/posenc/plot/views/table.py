@@ -17,7 +17,7 @@ from posenc.encodings.table.column_phases import inner
 from posenc.plot import palette
 from posenc.plot.columns import TURN, ColumnWaves, Params, Table, TableSource, matrix, source
 from posenc.plot.panels.grammar import Axis, Heatmap, Mark, cells
-from posenc.plot.panels.text import brief, number, plural, present
+from posenc.plot.panels.text import Described, brief, number, plural, present
 from posenc.plot.raster import Tile, TilePixels, arranged, placed, tile_of
 from posenc.plot.rows import require
 
@@ -35,13 +35,11 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class TableView:
+class TableView(Described):
     """The picture of a table."""
 
     tile: Tile
     source: TableSource
-    title: str
-    caption: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def data(
     """The table in at most `rows` x `columns` pixels; see `posenc.plot.raster.tile`."""
     table = source(spec, params=params, length=length, grid=grid)
     tile = tile_of(table, positions, **pixels)
-    return TableView(tile, table, brief(table.spec), tile.caption)
+    return TableView(tile, table, title=brief(table.spec), caption=tile.caption)
 
 
 def cell(

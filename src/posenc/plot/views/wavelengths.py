@@ -14,7 +14,7 @@ from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
 from posenc.plot.columns import Table, settled
 from posenc.plot.panels.grammar import Chart, Mark, Series, cells, float32, logarithmic, values
-from posenc.plot.panels.text import brief, number, plural, whole
+from posenc.plot.panels.text import Described, brief, number, plural, whole
 from posenc.plot.rows import refuse, require
 
 MOST_SPECS = 8
@@ -35,14 +35,12 @@ class SpecWavelengths:
 
 
 @dataclass(frozen=True)
-class Wavelengths:
+class Wavelengths(Described):
     """The wavelengths of some encodings."""
 
     ladders: tuple[SpecWavelengths, ...]
     mark: int | None
     over: Over
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -77,8 +75,8 @@ def data(
         ladders,
         mark,
         over or usual,
-        ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
-        tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
+        title=ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
+        caption=tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
     )
 
 
