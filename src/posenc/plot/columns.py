@@ -213,13 +213,13 @@ def settled(spec: Any, length: int | None = None) -> Any:
     require(isinstance(spec, Spec), "", "a spec such as posenc.Sinusoidal(512)", received)
     if not (isinstance(spec, RotarySpec) and spec.needs_length):
         return spec
-    require(
-        length is not None,
-        f"({received})",
-        "the length of the sequence",
-        None,
-        "Pass length=, or fix it: spec.at(length).",
-    )
+    if length is None:
+        raise bad_argument(
+            f"plot({received})",
+            "the length of the sequence",
+            None,
+            "Pass length=, or fix it: spec.at(length).",
+        )
     return spec.at(length)
 
 

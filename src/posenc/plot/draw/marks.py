@@ -116,17 +116,19 @@ def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, 
         ):
             end, text, style = names[index]
             colour = style["color"]
-            leader = {
-                "xycoords": ("axes fraction", "data"),
-                "arrowprops": {**LEADER, "color": colour},
-            }
-            beside = {"xytext": (14, float(at)), "va": "center", "color": colour}
             notes.extend(
                 (
                     sheet.note(
-                        axes, "", (1, end), xytext=(12, float(at) - heights[index]), **leader
+                        axes,
+                        "",
+                        (1, end),
+                        xytext=(12, float(at) - heights[index]),
+                        xycoords=("axes fraction", "data"),
+                        arrowprops={**LEADER, "color": colour},
                     ),
-                    sheet.note(axes, text, (1, 0), **beside),
+                    sheet.note(
+                        axes, text, (1, 0), xytext=(14, float(at)), va="center", color=colour
+                    ),
                 )
             )
 

@@ -120,8 +120,9 @@ def _series(sheet: Sheet, axes: Any, series: Series, *, marked: bool) -> None:
         )
     else:
         if series.lo is not None:
-            between = {"color": colour, "alpha": BAND, "linewidth": 0, "step": "mid"}
-            axes.fill_between(series.x, series.lo, series.hi, **between)
+            axes.fill_between(
+                series.x, series.lo, series.hi, color=colour, alpha=BAND, linewidth=0, step="mid"
+            )
         few = marked and len(series.y) <= MARKED and series.lo is None
         axes.plot(series.x, series.y, marker="o" if few else None, markersize=2.5, **style)
 
@@ -159,8 +160,9 @@ def _upright(sheet: Sheet, axes: Any, mark: Mark) -> None:
     # In given axes it stands inside, as a title may stand above.
     within = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
     words, low = (within, 0) if sheet.direct else ({"xytext": (0, 4), "ha": "center"}, 1)
-    spot = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
-    sheet.note(axes, mark.text, (mark.at, low), **spot, **words)
+    sheet.note(
+        axes, mark.text, (mark.at, low), xycoords=("data", "axes fraction"), va="bottom", **words
+    )
 
 
 MARKS = {"band": _band, "faint": _faint}
@@ -319,14 +321,8 @@ def _curve(sheet: Sheet, axes: Any, strip: Strip, curve: np.ndarray) -> None:
         places = np.arange(len(curve)) / fine + 0.5
         axes.plot(places, curve, **style)
         if few:
-            axes.plot(
-                places[::fine],
-                curve[::fine],
-                linestyle="none",
-                marker="o",
-                markersize=2.2,
-                color=style["color"],
-            )
+            dots = {"linestyle": "none", "marker": "o", "markersize": 2.2, "color": style["color"]}
+            axes.plot(places[::fine], curve[::fine], **dots)
     look = {"fontsize": sheet.points(8.5), "color": sheet.theme.ink if shown else sheet.theme.muted}
     text = strip.label.replace(", ", "\n").replace(": the ", ":\nthe ")
     sheet.note(axes, text, (1, 0.75), xytext=(8, 0), va="center", **look)

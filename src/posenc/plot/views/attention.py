@@ -174,8 +174,12 @@ def data(
     causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
-    fits, expected = sorted(now.tolist()) == typed.tolist(), f"each of 0 to {len(typed) - 1} once"
-    require(fits, " attention: order", expected, now.tolist())
+    require(
+        sorted(now.tolist()) == typed.tolist(),
+        " attention: order",
+        f"each of 0 to {len(typed) - 1} once",
+        now.tolist(),
+    )
     head = _ShippedHead(spec, content, params, dtype)
     scores, weights, _ = head.attended(now, offset(len(typed), shift), causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
