@@ -112,8 +112,13 @@ class Sheet:
     def heading(self, axes: Any, text: str) -> None:
         """A line above a panel, at its left."""
         if text:
-            usual = {"fontsize": self.points(9.5, "axes.titlesize"), "color": self.theme.ink}
-            axes.set_title(worded(text), loc="left", pad=4, **usual)
+            axes.set_title(
+                worded(text),
+                loc="left",
+                pad=4,
+                fontsize=self.points(9.5, "axes.titlesize"),
+                color=self.theme.ink,
+            )
 
     def note(self, axes: Any, text: str, at: tuple[float, float], **style: Any) -> Any:
         """A few words at a place of a panel, shares of it unless `xycoords` says otherwise."""
