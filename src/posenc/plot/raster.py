@@ -171,11 +171,14 @@ def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, 
     if pixels >= len(dims):
         return view.values(dims), dims
     nearest = dims[((np.arange(pixels) + 0.5) * (len(dims) / pixels)).astype(np.int64)]
-    if view.sample:
-        return view.values(nearest), nearest
-    return reduced(
-        lambda i, end: view.values(dims[i:end]).T, len(dims), pixels, view.rows
-    ).T, nearest
+    return (
+        (view.values(nearest), nearest)
+        if view.sample
+        else (
+            reduced(lambda i, end: view.values(dims[i:end]).T, len(dims), pixels, view.rows).T,
+            nearest,
+        )
+    )
 
 
 class _PixelRows:
@@ -208,11 +211,14 @@ class _PixelRows:
         """(rows, len(dims))."""
         if self.method == "gain" and self.table.waves is not None:
             return self._waves(self.table.waves, dims)
-        if self.method == "filter":
-            return self._filtered[:, dims]
-        return self.table.blocks(
-            self.start + np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64),
-            dims,
+        return (
+            self._filtered[:, dims]
+            if self.method == "filter"
+            else self.table.blocks(
+                self.start
+                + np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64),
+                dims,
+            )
         )
 
     def _waves(self, waves: ColumnWaves, dims: np.ndarray) -> np.ndarray:

@@ -136,8 +136,7 @@ class _FrozenState:
             self.arrays |= envelope.arrays
             return self._answerable(json.loads(envelope.text))
 
-        usual = {"value": None, "stops": [None]}
-        x, y = (self.cursor.get(axis, usual) for axis in ("x", "y"))
+        x, y = (self.cursor.get(axis, {"value": None, "stops": [None]}) for axis in ("x", "y"))
         self.tree = tree("light", x["value"], y["value"])
         self.dark = list(changes(self.tree, tree("dark", x["value"], y["value"])))
         trees = [[tree("light", left, top) for left in x["stops"]] for top in y["stops"]]
@@ -280,9 +279,11 @@ def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:
 
 def _plainer(array: np.ndarray) -> np.ndarray:
     """Curves to 12 binary places, which no screen shows: what is random beyond takes room."""
-    if array.dtype != np.float32:
-        return array
-    return ((array.view(np.uint32) + np.uint32(0x400)) & np.uint32(0xFFFFF800)).view(np.float32)
+    return (
+        array
+        if array.dtype != np.float32
+        else ((array.view(np.uint32) + np.uint32(0x400)) & np.uint32(0xFFFFF800)).view(np.float32)
+    )
 
 
 def _leaves(trees: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:

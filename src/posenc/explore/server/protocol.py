@@ -185,16 +185,20 @@ def _finite(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, (str, int, np.ndarray, np.generic)):
         return value
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return {key: _finite(item) for key, item in _items(value)}
+    return (
+        [_finite(item) for item in value]
+        if isinstance(value, (list, tuple))
+        else {key: _finite(item) for key, item in _items(value)}
+    )
 
 
 def _items(value: Any) -> Iterable[tuple[str, Any]]:
     """The keys of a mapping, or the fields of a dataclass that travel, with their values."""
-    if isinstance(value, Mapping):
-        return value.items()
-    return [(name, getattr(value, name)) for name in _sent(value.__class__)]
+    return (
+        value.items()
+        if isinstance(value, Mapping)
+        else [(name, getattr(value, name)) for name in _sent(value.__class__)]
+    )
 
 
 @functools.cache

@@ -229,9 +229,11 @@ def _is_here(host: str, port: int | None) -> bool:
         name, digits = host, ""
     if name.lower() not in HOSTS or (colon and not host.endswith("]") and not digits.isascii()):
         return False
-    if not digits:
-        return not host.endswith(":") and (port in (None, 80))
-    return digits.isdigit() and len(digits) <= 5 and (port is None or int(digits) == port)
+    return (
+        not host.endswith(":") and (port in (None, 80))
+        if not digits
+        else digits.isdigit() and len(digits) <= 5 and (port is None or int(digits) == port)
+    )
 
 
 def _state(scope: Scope) -> dict[str, str]:

@@ -80,8 +80,11 @@ BOUNDS = ("lengths", "window", "size", "degree")
 def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     """Why a view cannot show an encoding; empty where it can."""
     if view == "layers":
-        why = f"{entry.label} is one encoding, and Layers shows {LAYERS.subjects}."
-        return "" if entry.model is not None else why
+        return (
+            ""
+            if entry.model is not None
+            else f"{entry.label} is one encoding, and Layers shows {LAYERS.subjects}."
+        )
     homes = VIEWS_OF.get(entry.kind, ())
     if view not in homes:
         views = " or ".join(home.capitalize() for home in homes)
@@ -110,8 +113,11 @@ def why_not(view: str, entry: CatalogueEntry, spec: Any = None) -> str:
     open_ = getattr(spec, "needs_length", False)  # and then it has no frequencies of its own yet
     if view == "waves" and not (open_ or sinusoids(inner(spec)) or hasattr(spec, "matrix")):
         return f"{entry.label} has no wavelengths. Its rows are in Table."
-    still = view == "stretch" and not hasattr(spec, "scaling")
-    return f"{entry.label} takes no rule that stretches it. RoPE does." if still else ""
+    return (
+        f"{entry.label} takes no rule that stretches it. RoPE does."
+        if view == "stretch" and not hasattr(spec, "scaling")
+        else ""
+    )
 
 
 def by_id() -> Mapping[str, CatalogueEntry]:
@@ -220,9 +226,11 @@ class ModelLayers:
 def trained_length(layer: LayerType) -> tuple[int | None, str]:
     """The length before any rule stretches it, and how it is known; None where it is not said."""
     own = next((s for s in getattr(layer.spec, "scalings", ()) if s.stretches), None)
-    if own is None:
-        return layer.declared, "as declared"
-    return getattr(own, "original_length", None), f"that of its {type(own).__name__}"
+    return (
+        (layer.declared, "as declared")
+        if own is None
+        else (getattr(own, "original_length", None), f"that of its {type(own).__name__}")
+    )
 
 
 def read_model(path: Path) -> ModelLayers:
@@ -243,7 +251,25 @@ def of_facts(about: Facts, reading: Reading, source: str, python: str) -> ModelL
         part = layer.layer.rpartition(".")[0]
         if layer.indices:
             counts[part] = max(counts.get(part, 0), 1 + max(layer.indices))
-        types.append(_type(layer, part, _window(layer, about), row["sources"]))
+        scale = layer.logit_scale
+        types.append(
+            LayerType(
+                layer.label,
+                part,
+                layer.spec,
+                layer.kind,
+                layer.indices,
+                layer.length,
+                _window(layer, about),
+                row["sources"],
+                "; ".join(
+                    present(
+                        f"a convolution: {layer.convolution}" if layer.convolution else "",
+                        f"scores times {brief(scale)}" if scale is not None else "",
+                    )
+                )[:LONGEST],
+            )
+        )
     return ModelLayers(
         f"{reading.model or 'no model_type'} ({source})" if source else reading.model,
         reading,
@@ -253,26 +279,6 @@ def of_facts(about: Facts, reading: Reading, source: str, python: str) -> ModelL
         counts,
         source,
         python,
-    )
-
-
-def _type(layer: Layer, part: str, window: str, sources: Mapping[str, str]) -> LayerType:
-    scale = layer.logit_scale
-    return LayerType(
-        layer.label,
-        part,
-        layer.spec,
-        layer.kind,
-        layer.indices,
-        layer.length,
-        window,
-        sources,
-        "; ".join(
-            present(
-                f"a convolution: {layer.convolution}" if layer.convolution else "",
-                f"scores times {brief(scale)}" if scale is not None else "",
-            )
-        )[:LONGEST],
     )
 
 

@@ -75,9 +75,11 @@ MOST_DIALS = 8
 
 def _distances(k: int) -> tuple[int, int]:
     """The distances of the curve, which holds the one of query and key."""
-    if abs(k) >= FAR:
-        return k - FAR // 2, k + FAR // 2
-    return min(k, 0), max(NEAR, 1 << max(k, 0).bit_length())
+    return (
+        (k - FAR // 2, k + FAR // 2)
+        if abs(k) >= FAR
+        else (min(k, 0), max(NEAR, 1 << max(k, 0).bit_length()))
+    )
 
 
 @functools.lru_cache(maxsize=64)

@@ -188,15 +188,17 @@ def _left_out(data: stretch.Stretch, rule: str) -> tuple[tuple[str, str], ...]:
 
 
 def _lead(data: stretch.Stretch) -> str:
-    if not data.slow:
-        return (
+    return (
+        (
             f"Every pair finished a turn within {whole(data.original_length)} positions, so "
             "longer contexts bring no angle that training did not show."
         )
-    return (
-        f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet only angles "
-        f"they know, they must stretch by the full ×{number(data.factor)}. Fast pairs should stay "
-        "at ×1, so that neighbours keep their step."
+        if not data.slow
+        else (
+            f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet only "
+            f"angles they know, they must stretch by the full ×{number(data.factor)}. Fast pairs "
+            "should stay at ×1, so that neighbours keep their step."
+        )
     )
 
 
@@ -240,6 +242,8 @@ def _lines(data: stretch.Stretch, name: str) -> list[Block]:
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    if scene["loss"]:
-        return "stretch", {"rules": (_measured(scene["rule"]),), "loss": True}
-    return "stretch", {"original_length": scene["Lt"], "factor": scene["f"]}
+    return (
+        ("stretch", {"rules": (_measured(scene["rule"]),), "loss": True})
+        if scene["loss"]
+        else ("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
+    )

@@ -176,11 +176,13 @@ def lead(table: TableSource, picture: Tile) -> str:
     if table.waves is None:
         return f"{front}No formula: these rows are stored."
     waves = table.waves.wavelength[np.isfinite(table.waves.wavelength)]
-    if not len(waves):
-        return f"{front}No column turns."
     return (
-        f"{front}The fastest column repeats every {number(float(waves.min()), 3)} positions, the "
-        f"slowest every {number(float(waves.max()), 5)}; together they make rows different."
+        f"{front}No column turns."
+        if not len(waves)
+        else (
+            f"{front}The fastest column repeats every {number(float(waves.min()), 3)} positions, "
+            f"the slowest every {number(float(waves.max()), 5)}; together they make rows different."
+        )
     )
 
 

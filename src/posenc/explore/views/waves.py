@@ -163,6 +163,8 @@ def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    if scene["counter"]:
-        return "counter", {"at": scene["p"]}
-    return "wavelengths", {"mark": scene["L"]}
+    return (
+        ("counter", {"at": scene["p"]})
+        if scene["counter"]
+        else ("wavelengths", {"mark": scene["L"]})
+    )

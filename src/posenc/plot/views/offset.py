@@ -173,17 +173,22 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
             .astype(np.int64)
             .clip(low, stop - 1)
         )
-    if stop - start <= 4 * pixels:
-        return np.arange(start, stop, dtype=np.int64)
-    return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
+    return (
+        np.arange(start, stop, dtype=np.int64)
+        if stop - start <= 4 * pixels
+        else start
+        + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
+    )
 
 
 def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
     """How many offsets each of those that are shown stands for, without rounding."""
     first, last, steps = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
-    if scale == "log":
-        return shown * (last / first) ** (1 / steps) - shown
-    return np.full(len(shown), (last - first) / steps)
+    return (
+        shown * (last / first) ** (1 / steps) - shown
+        if scale == "log"
+        else np.full(len(shown), (last - first) / steps)
+    )
 
 
 def _of_pairs(
@@ -289,9 +294,11 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
     low, high = spread(min(float(data.low.min()), 0.0), float(data.high.max()))
     low = low if data.low.min() < 0 else 0.0
     first, last = float(data.offsets[0]), float(data.offsets[-1])
-    x = values("distance, positions", min(first, last - 1), max(last, 1.0), most=8)
-    if data.axis == "log":
-        x = logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
+    x = (
+        logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
+        if data.axis == "log"
+        else values("distance, positions", min(first, last - 1), max(last, 1.0), most=8)
+    )
     band = BANDS[data.band]
     return (
         Chart(

@@ -96,9 +96,11 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
     tile = tile_of(table, (start, stop), rows=rows, columns=table.width, order="stored")
     if kind == "dot":
         return tile.values
-    if rows == count:
-        return sized(tile.values, kind)
-    return tile.values / float(np.linalg.norm(table.rows(tile.places), axis=1).mean())
+    return (
+        sized(tile.values, kind)
+        if rows == count
+        else tile.values / float(np.linalg.norm(table.rows(tile.places), axis=1).mean())
+    )
 
 
 def rows(data: Any) -> Table:

@@ -216,9 +216,11 @@ def rows(data: Any) -> Table:
 
 def panels(data: Stretch, front: str = "") -> tuple[Chart | Matrix | TableOfText, ...]:
     """Wavelengths and stretch of each pair, with one rule in front, and the counts; or losses."""
-    if data.loss is not None:
-        return measured.panels(data.loss)
-    return _wavelengths(data, front), _stretches(data, front), _counts(data)
+    return (
+        measured.panels(data.loss)
+        if data.loss is not None
+        else (_wavelengths(data, front), _stretches(data, front), _counts(data))
+    )
 
 
 def _series(data: Stretch, what: str, front: str) -> tuple[Series, ...]:

@@ -141,21 +141,25 @@ def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int)
     """The formula as papers print it where the ladder is theirs, else with the frequency."""
     front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
     # Frequencies are base ** (-2i/d) and nothing else acts on them.
-    if (
-        getattr(spec, "ladder", None) == Ladder()
-        and isinstance(spec.base, float)
-        and not getattr(spec, "scalings", ())
-        and getattr(spec, "arrangement", Arrangement()).rule == "single"
-    ):
-        return f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
-    return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
+    return (
+        f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
+        if (
+            getattr(spec, "ladder", None) == Ladder()
+            and isinstance(spec.base, float)
+            and not getattr(spec, "scalings", ())
+            and getattr(spec, "arrangement", Arrangement()).rule == "single"
+        )
+        else f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
+    )
 
 
 def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
-    if (stop - start) * table.width > MOST_COUNTED:
-        return None
-    return int(
-        (np.abs(table.values(np.arange(start, stop), np.array([dim])) - value) <= NEAR).sum()
+    return (
+        None
+        if (stop - start) * table.width > MOST_COUNTED
+        else int(
+            (np.abs(table.values(np.arange(start, stop), np.array([dim])) - value) <= NEAR).sum()
+        )
     )
 
 
@@ -236,8 +240,10 @@ def heatmap(picture: Tile, drawn: np.ndarray, indices: np.ndarray | None = None)
 
 def across(drawn: np.ndarray, dims: tuple[int, int], order: str = "sin_cos") -> Axis:
     """The axis of dimensions, in the order in which they are drawn."""
-    if (drawn == np.arange(len(drawn))).all():
-        return cells(COLUMNS["stored"], *dims, key="j")
-    return cells(
-        COLUMNS[order], *dims, key="j", to=drawn[slice(*dims)].astype(np.int32), names=drawn
+    return (
+        cells(COLUMNS["stored"], *dims, key="j")
+        if (drawn == np.arange(len(drawn))).all()
+        else cells(
+            COLUMNS[order], *dims, key="j", to=drawn[slice(*dims)].astype(np.int32), names=drawn
+        )
     )
