@@ -27,7 +27,7 @@ def readers() -> dict[str, Callable[[Path], object]]:
     from posenc.cli.options.specs import spec_of
     from posenc.detect.explain import from_gguf, from_hf, to_hf
     from posenc.explore.state.files import load
-    from posenc.plot.given import read_table
+    from posenc.plot.export import read_table
     from posenc_study import engine
     from posenc_study.claims import registered
     from posenc_study.results import records, store

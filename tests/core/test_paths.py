@@ -12,7 +12,7 @@ import pytest
 import posenc
 import posenc.plot
 from posenc._core.errors import PosencError
-from posenc.plot.given import read_table
+from posenc.plot.export import read_table
 
 CONFIG = {
     "model_type": "llama",

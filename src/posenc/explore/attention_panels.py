@@ -147,15 +147,17 @@ def _cell(
     say: str,
 ) -> AttentionCell:
     plain = _grid(column, sentence, 1.0 if scene["softmax"] else limits[0])
-    keyed = replace(
-        plain,
-        id=f"{column.key}-{column.label}",
-        title=column.label,
-        label=f"{column.label}, queries down, keys across. {say}",
-        x=replace(plain.x, key="kw"),
-        y=replace(plain.y, key="qw"),
+    grid = under(
+        replace(
+            plain,
+            id=f"{column.key}-{column.label}",
+            title=column.label,
+            label=f"{column.label}, queries down, keys across. {say}",
+            x=replace(plain.x, key="kw"),
+            y=replace(plain.y, key="qw"),
+        ),
+        *sentence.cell[::-1],
     )
-    grid = under(keyed, *sentence.cell[::-1])
     if isinstance(column, UnfitColumn):
         return AttentionCell(column.key, grid, column.problem)
     view = column.view

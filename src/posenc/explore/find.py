@@ -82,39 +82,41 @@ def _read(query: str, chosen: Chosen) -> Query:
     if "@" in query:
         return _values(query, width)
     words = [word for word in re.split(r"[\s,;\[\]()]+", query) if word]
-    if len(words) > MOST_NUMBERS:
-        raise PosencError(f"At most {MOST_NUMBERS:,} numbers; {whole(len(words))} came.")
-    if not words or not all(re.fullmatch(NUMERAL, word) for word in words):
-        raise PosencError(HOW)
-    row = tuple(float(word) for word in words)
-    if len(row) == 1:
-        example = shown(f"{words[0]} @ 0")
-        raise PosencError(f"One value needs its dimension: {example}, for example.")
-    if len(row) > width:
-        many = f"{plural(len(row), 'number')}; the encoding has {width}"
-        raise PosencError(f"The row has {many}. Raise its width.")
-    if not all(map(math.isfinite, row)):
-        raise PosencError("The row holds numbers that are not finite.")
+    count = len(words)
+    _refuse(count > MOST_NUMBERS, f"At most {MOST_NUMBERS:,} numbers; {whole(count)} came.")
+    _refuse(not words or not all(re.fullmatch(NUMERAL, word) for word in words), HOW)
+    row, example = tuple(float(word) for word in words), shown(f"{words[0]} @ 0")
+    _refuse(count == 1, f"One value needs its dimension: {example}, for example.")
+    many = f"{plural(count, 'number')}; the encoding has {width}"
+    _refuse(count > width, f"The row has {many}. Raise its width.")
+    _refuse(not all(map(math.isfinite, row)), "The row holds numbers that are not finite.")
     table = inner(chosen.spec)
     # A dimension that holds no wave is 0 in every row, and tells nothing.
     telling = columns_of(table).pair >= 0 if sinusoids(table) else np.ones(width, bool)
-    typed = tuple((j, word) for j, word in enumerate(words) if telling[j])
-    return Query(typed[:MOST_TYPED], row if len(row) == width else ())
+    return Query(
+        tuple((j, word) for j, word in enumerate(words) if telling[j])[:MOST_TYPED],
+        row if len(row) == width else (),
+    )
+
+
+def _refuse(wrong: bool, message: str) -> None:
+    """Raise where what was typed cannot be looked up."""
+    if wrong:
+        raise PosencError(message)
 
 
 def _values(query: str, width: int) -> Query:
     pieces = [piece.strip() for piece in re.split(r"[;\n]|,(?=[^@]*@)", query) if piece.strip()]
-    if len(pieces) > MOST_VALUES:
-        raise PosencError(f"At most {MOST_VALUES:,} values; {whole(len(pieces))} came.")
+    count = len(pieces)
+    _refuse(count > MOST_VALUES, f"At most {MOST_VALUES:,} values; {whole(count)} came.")
     matches = [(piece, VALUE.fullmatch(piece)) for piece in pieces or [""]]
     values = {int(match[2]): match[1] for _, match in matches if match}
     wrong = [piece for piece, match in matches if match is None]
     if wrong:
         raise PosencError(f"{shown(wrong[0]) if wrong[0] else 'This'} is no value. {HOW}")
     beyond = next((dimension for dimension in values if dimension >= width), None)
-    if beyond is not None:
-        last = f"the encoding has 0 to {width - 1}. Raise its width."
-        raise PosencError(f"Dimension {beyond}: {last}")
+    last = f"the encoding has 0 to {width - 1}. Raise its width."
+    _refuse(beyond is not None, f"Dimension {beyond}: {last}")
     return Query(tuple(values.items()))
 
 

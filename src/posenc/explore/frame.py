@@ -10,8 +10,8 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.explore import find, tour
-from posenc.explore.page import page_of, words
+from posenc.explore import find
+from posenc.explore.page import opened, page_of, stop_of, words
 from posenc.explore.save import command_of, formats
 from posenc.explore.server.protocol import Envelope, Head
 from posenc.explore.state.catalogue import grid_of
@@ -60,7 +60,7 @@ def header_of(state: Mapping[str, str], session: Session) -> dict[str, Any]:
     The table of numbers, which few read, is there where `numbers` asks for it.
     """
     scene, page = page_of(state, session)
-    header = _header(scene, page, plain(tour.opened(state)))
+    header = _header(scene, page, plain(opened(state)))
     if state.get("numbers"):
         header["data_table"] = page.table() if callable(page.table) else page.table
     return header
@@ -93,7 +93,8 @@ class Steps:
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
     search = find.answer(scene)
-    stop, astray = tour.header(scene)
+    stop, astray = stop_of(scene)
+    chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
     return {
         "k": 1,
         "view": scene.shape.id,
@@ -111,7 +112,12 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
             {"field": key, "message": message}
             for key, message in [*scene.problems, *page.problems, *search.problems, *astray]
         ],
-        "notes": [*scene.notes, *_about(scene), *_moved(scene, page)],
+        "notes": [
+            *scene.notes,
+            # What people should know of the encodings: random numbers, what a preset cannot say.
+            *dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note),
+            *_moved(scene, page),
+        ],
         "say": page.say,
         "cursor": {"x": None, "y": None, **page.cursor},
         "zoom": page.zoom,
@@ -203,9 +209,3 @@ def _moved(scene: Scene, page: Page) -> list[str]:
         for place in page.cursor.values()
         if place and (key := place["key"]) in scene.asked and scene.asked[key] != place["value"]
     ]
-
-
-def _about(scene: Scene) -> list[str]:
-    """What people should know of the encodings: random numbers, what a preset cannot say."""
-    chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
-    return list(dict.fromkeys(f"{c.label}: {c.entry.note}" for c in chosen if c.entry.note))

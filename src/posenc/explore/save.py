@@ -154,8 +154,13 @@ def _csv(data: Mapping[str, np.ndarray]) -> bytes:
 
 # Encodings that the command can say in options, and the option of each key of the state.
 IN_OPTIONS = ("sinusoidal", "rope", "xpos", "alibi", "kerple", "fire", "sandwich", "decay", "tisa")
-OPTIONS = {"d": "--dim", "n": "--base", "order": "--order", "pairing": "--pairing"}
-OPTIONS |= {"heads": "--heads"}
+OPTIONS = {
+    "d": "--dim",
+    "n": "--base",
+    "order": "--order",
+    "pairing": "--pairing",
+    "heads": "--heads",
+}
 ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 

@@ -105,8 +105,9 @@ def stretch(scene: Scene, rule: str, data: Any) -> str:
         line = f"rope = rope.replace(scaling=({scaling},))"
     elif rule == "none":
         line = "rope = rope.replace(scaling=())"
-    wanted = ("posenc.wavelengths(rope)", "rope.attention_factor")
-    return "\n".join([*spec_lines(scene, "rope"), line, *wanted])
+    return "\n".join(
+        [*spec_lines(scene, "rope"), line, "posenc.wavelengths(rope)", "rope.attention_factor"]
+    )
 
 
 def losses(rule: str) -> str:

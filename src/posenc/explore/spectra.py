@@ -112,11 +112,12 @@ def nearest(rows: np.ndarray) -> Nearest:
     means = rows.mean(axis=0)
     parts = [_nearest(rows[:, block] - means[block]) for block in _blocks(rows.shape[1])]
     squares = np.concatenate([variances for _, variances in parts])
-    noise = np.finfo(np.float64).eps * (means**2 * len(rows) + 1e-300)
     return Nearest(
         np.concatenate([fit for fit, _ in parts], axis=1),
         means,
-        np.where(squares > noise, squares, 0.0),
+        np.where(
+            squares > np.finfo(np.float64).eps * (means**2 * len(rows) + 1e-300), squares, 0.0
+        ),
         len(rows),
     )
 
@@ -210,7 +211,6 @@ def panels(data: LearnedRows, first: int, p: int, j: int) -> tuple[Chart, ...]:
 def _column(data: LearnedRows, first: int, p: int, j: int, own: float) -> Chart:
     rows, near = data.rows[:, j], data.nearest.curve(j)
     places, inside = first + np.arange(len(rows)) + 0.5, 0 <= p - first < len(rows)
-    point = (Mark("point", p + 0.5, to=float(rows[p - first]), style="point"),) if inside else ()
     return Chart(
         id="nearest-sinusoid",
         title=f"dimension {j} and its nearest sinusoid",
@@ -227,7 +227,7 @@ def _column(data: LearnedRows, first: int, p: int, j: int, own: float) -> Chart:
                 1,
             ),
         ),
-        marks=point,
+        marks=(Mark("point", p + 0.5, to=float(rows[p - first]), style="point"),) if inside else (),
         place="half",
         height=150,
         label=f"Dimension {j} over the positions, and its nearest sinusoid",

@@ -31,8 +31,7 @@ def __getattr__(name: str) -> Any:
             raise AttributeError(name)  # an import goes on to find it
         from posenc._core.foreign import name_advice
 
-        todo = name_advice(name, __all__)
-        raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
+        raise AttributeError(f"posenc.plot has no picture {name!r}. {name_advice(name, __all__)}")
     from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
 
     picture = getattr(pictures, name)

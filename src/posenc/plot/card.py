@@ -49,7 +49,14 @@ def html(value: Any) -> str:
     while True:
         left = len(sentences) - len(kept)
         more = [f"… and {plural(left, 'more line')}"] if left else []
-        page = _page(type(value).__name__, picture, _call(value), [*kept, *more])
+        # The call makes a spec or a value; findings and plans speak for themselves.
+        plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
+        page = _page(
+            type(value).__name__,
+            picture,
+            _cut(brief(value), LONGEST_CALL) if plain else "",
+            [*kept, *more],
+        )
         if len(page.encode()) <= LARGEST or not kept:
             return page
         kept = kept[: len(kept) * 3 // 4]
@@ -69,12 +76,6 @@ def _escaped(text: str) -> str:
 
 def _cut(text: str, longest: int) -> str:
     return text if len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def _call(value: Any) -> str:
-    """The call that makes a spec or a value; findings and plans speak for themselves."""
-    plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
-    return _cut(brief(value), LONGEST_CALL) if plain else ""
 
 
 def _spec_of(value: Any) -> Spec | None:
@@ -186,13 +187,15 @@ def _image(cells: np.ndarray, lut: np.ndarray, words: str) -> str:
     height, width = cells.shape
     raw = np.zeros((height, width + 1), dtype=np.uint8)  # each row begins with its filter, none
     raw[:, 1:] = cells
-    pieces = {
-        b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
-        b"PLTE": np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes(),
-        b"IDAT": zlib.compress(raw.tobytes(), 9),
-        b"IEND": b"",
-    }
-    png = b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(*piece) for piece in pieces.items())
+    png = b"\x89PNG\r\n\x1a\n" + b"".join(
+        _chunk(*piece)
+        for piece in {
+            b"IHDR": struct.pack(">IIBBBBB", width, height, 8, 3, 0, 0, 0),
+            b"PLTE": np.ascontiguousarray(lut[:, :3], dtype=np.uint8).tobytes(),
+            b"IDAT": zlib.compress(raw.tobytes(), 9),
+            b"IEND": b"",
+        }.items()
+    )
     alt, data = escape(words, quote=True), base64.b64encode(png).decode()
     high = min(120, max(10 * height, 24)) if height < SIZE[0] else 2 * height
     style = f"display:block;margin:6px 0;width:{max(192, min(6 * width, 480))}px;height:{high}px"

@@ -188,9 +188,11 @@ class TableSource:
 
     def name(self, dim: int) -> str:
         """What stands in a column: `sin of pair 3`."""
-        if self.waves is None or self.waves.pair[dim] < 0:
-            return f"dimension {dim}"
-        return f"{('sin', 'cos')[self.waves.function[dim]]} of pair {self.waves.pair[dim]}"
+        return (
+            f"dimension {dim}"
+            if self.waves is None or self.waves.pair[dim] < 0
+            else f"{('sin', 'cos')[self.waves.function[dim]]} of pair {self.waves.pair[dim]}"
+        )
 
 
 def _exist(table: TableSpec, count: int) -> bool:
@@ -311,17 +313,20 @@ def _waves(spec: Any, params: Params) -> ColumnWaves | None:
         return None
     if rows.shape[1] != len(waves.step):
         return None
-    apart = waves.at(index, None, np.arange(len(waves.step))) - rows
-    off = np.abs(apart[~_padding(spec, index)]).max()
+    off = np.abs(
+        (waves.at(index, None, np.arange(len(waves.step))) - rows)[~_padding(spec, index)]
+    ).max()
     return waves if off <= ALIKE * max(waves.amplitude, 1e-300) else None
 
 
 def _padding(spec: Any, index: np.ndarray) -> np.ndarray:
     """Whether a position is the one of padding, whose row is 0."""
     arrangement = getattr(inner(spec), "arrangement", None)
-    if arrangement is None or arrangement.pad is None:
-        return np.zeros(index.shape, dtype=bool)
-    return np.asarray(index == arrangement.pad - arrangement.start)
+    return (
+        np.zeros(index.shape, dtype=bool)
+        if arrangement is None or arrangement.pad is None
+        else np.asarray(index == arrangement.pad - arrangement.start)
+    )
 
 
 @functools.lru_cache(maxsize=64)

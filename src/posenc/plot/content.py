@@ -215,11 +215,14 @@ def _layer(x: np.ndarray, layer: int) -> np.ndarray:
     )
     scores = rotate(spec, q) @ rotate(spec, k).swapaxes(1, 2) * about["dim"] ** -0.5
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True)) * np.tri(len(y))
-    out = powers / powers.sum(axis=-1, keepdims=True) @ v
-    x = x + _linear(out.swapaxes(0, 1).reshape(len(x), -1), f"{layer}.o")
+    x = x + _linear(
+        (powers / powers.sum(axis=-1, keepdims=True) @ v).swapaxes(0, 1).reshape(len(x), -1),
+        f"{layer}.o",
+    )
     hidden = _linear(_norm(x, f"{layer}.mlp"), f"{layer}.up")
-    erf = np.vectorize(math.erf)(hidden * 0.5**0.5)
-    return x + _linear(hidden * (1 + erf) / 2, f"{layer}.down")
+    return x + _linear(
+        hidden * (1 + np.vectorize(math.erf)(hidden * 0.5**0.5)) / 2, f"{layer}.down"
+    )
 
 
 def _linear(x: np.ndarray, name: str) -> np.ndarray:

@@ -146,8 +146,7 @@ def cyclic(name: str = "light") -> np.ndarray:
     along = np.concatenate(
         [[0.0], np.cumsum(np.linalg.norm(np.diff(_lab(*path(turn)), axis=0), axis=1))]
     )
-    even = np.interp(np.arange(256) / 256 * along[-1], along, turn)
-    return _fixed(_bytes(*path(even)))
+    return _fixed(_bytes(*path(np.interp(np.arange(256) / 256 * along[-1], along, turn))))
 
 
 @functools.lru_cache(maxsize=8)
@@ -179,8 +178,9 @@ def indices(values: np.ndarray, limit: float = 1.0) -> np.ndarray:
     finite = np.isfinite(values)
     scaled = np.where(finite, values, 0) * (127.0 / limit)
     # Half away from zero, so that both signs are treated alike.
-    steps = np.copysign(np.floor(np.abs(np.clip(scaled, -127, 127)) + 0.5), scaled)
-    return np.where(finite, steps + ZERO, 0).astype(np.uint8)
+    return np.where(
+        finite, np.copysign(np.floor(np.abs(np.clip(scaled, -127, 127)) + 0.5), scaled) + ZERO, 0
+    ).astype(np.uint8)
 
 
 def shares(values: np.ndarray, limit: float = 1.0) -> np.ndarray:

@@ -18,7 +18,6 @@ from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
-from posenc._core.errors import bad_argument
 from posenc.plot.columns import BLOCK, ColumnWaves, Params, TableSource, check_word, source
 from posenc.plot.palette import largest
 from posenc.plot.panels.text import number, plural, present, whole
@@ -88,19 +87,26 @@ def tile_of(
     """Draw a table as `tile` does, from a source that is at hand."""
     start, stop = placed(table, positions)
     first, last = (0, table.width) if dims is None else span(dims, "dims")
-    if last > table.width or first < 0:
-        expected = f"dimensions 0 to {table.width - 1}"
-        raise bad_argument("plot: dims", expected, f"{first} to {last - 1}")
-    fits = rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS
-    expected = f"at least 1 and at most {MOST_PIXELS:,} pixels"
-    require(fits, ": size", expected, f"{rows} x {columns}")
+    require(
+        first >= 0 and last <= table.width,
+        ": dims",
+        f"dimensions 0 to {table.width - 1}",
+        f"{first} to {last - 1}",
+    )
+    require(
+        rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS,
+        ": size",
+        f"at least 1 and at most {MOST_PIXELS:,} pixels",
+        f"{rows} x {columns}",
+    )
     wide = last - first > columns
     order = order_of(table, order, wide)
     shown = arranged(table, order)[first:last]
     rows, columns = min(rows, stop - start), min(columns, len(shown))
     halves = runs_of(table, shown) if wide else (shown,)
-    fits = not wide or columns >= len(halves)
-    require(fits, ": columns", f"at least {len(halves)} pixels", columns)
+    require(
+        not wide or columns >= len(halves), ": columns", f"at least {len(halves)} pixels", columns
+    )
     view = _PixelRows(table, start, stop, rows, sample)
     pieces = [_half(view, half, size) for half, size in shares(halves, columns)]
     values = np.concatenate([piece[0] for piece in pieces], axis=1)
@@ -133,13 +139,18 @@ def placed(table: TableSource, positions: int | tuple[int, int] | None) -> tuple
 def span(extent: int | tuple[int, int], what: str) -> tuple[int, int]:
     """A range (from, to), or a number of things from 0 as one; raises where it is empty."""
     ends = (0, extent) if isinstance(extent, (int, np.integer)) else extent
-    two = isinstance(ends, (tuple, list)) and len(ends) == 2
-    whole = two and all(isinstance(end, (int, np.integer)) for end in ends)
+    whole = (
+        isinstance(ends, (tuple, list))
+        and len(ends) == 2
+        and all(isinstance(end, (int, np.integer)) for end in ends)
+    )
     start, stop = ends if whole else (0, 0)
-    if isinstance(extent, bool) or stop <= start:
-        raise bad_argument(
-            f"plot: {what}", "a number of at least 1, or a range (from, to)", repr(extent)[:60]
-        )
+    require(
+        not isinstance(extent, bool) and start < stop,
+        f": {what}",
+        "a number of at least 1, or a range (from, to)",
+        repr(extent)[:60],
+    )
     require(
         max(abs(int(start)), abs(int(stop))) <= 2**62,
         f": {what}",
@@ -160,11 +171,14 @@ def _half(view: _PixelRows, dims: np.ndarray, pixels: int) -> tuple[np.ndarray, 
     if pixels >= len(dims):
         return view.values(dims), dims
     nearest = dims[((np.arange(pixels) + 0.5) * (len(dims) / pixels)).astype(np.int64)]
-    if view.sample:
-        return view.values(nearest), nearest
-    return reduced(
-        lambda i, end: view.values(dims[i:end]).T, len(dims), pixels, view.rows
-    ).T, nearest
+    return (
+        (view.values(nearest), nearest)
+        if view.sample
+        else (
+            reduced(lambda i, end: view.values(dims[i:end]).T, len(dims), pixels, view.rows).T,
+            nearest,
+        )
+    )
 
 
 class _PixelRows:
@@ -189,19 +203,22 @@ class _PixelRows:
     def pixels_per_wave(self, dims: np.ndarray) -> np.ndarray:
         """Pixels to a wave of each column; infinite where it is no wave."""
         waves = self.table.waves
-        if waves is None:
-            return np.full(len(dims), np.inf)
-        return waves.wavelength[dims] / self.per_pixel
+        return (
+            np.full(len(dims), np.inf) if waves is None else waves.wavelength[dims] / self.per_pixel
+        )
 
     def values(self, dims: np.ndarray) -> np.ndarray:
         """(rows, len(dims))."""
         if self.method == "gain" and self.table.waves is not None:
             return self._waves(self.table.waves, dims)
-        if self.method == "filter":
-            return self._filtered[:, dims]
-        return self.table.blocks(
-            self.start + np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64),
-            dims,
+        return (
+            self._filtered[:, dims]
+            if self.method == "filter"
+            else self.table.blocks(
+                self.start
+                + np.floor(np.arange(self.rows) * self.per_pixel + 1e-9).astype(np.int64),
+                dims,
+            )
         )
 
     def _waves(self, waves: ColumnWaves, dims: np.ndarray) -> np.ndarray:
@@ -282,18 +299,20 @@ def order_of(table: TableSource, order: str | None, wide: bool) -> str:
     order = order or ("sin_cos" if wide and table.waves is not None else "stored")
     check_word("plot: order", order, COLUMNS)
     if table.waves is None:
-        todo = "Its columns are no pairs of sine and cosine: leave the order out."
         require(
-            order == "stored", f"({type(table.spec).__name__}): order", "stored", repr(order), todo
+            order == "stored",
+            f"({type(table.spec).__name__}): order",
+            "stored",
+            repr(order),
+            "Its columns are no pairs of sine and cosine: leave the order out.",
         )
     elif wide:
-        todo = "Use order='sin_cos', fewer dims, or a wider picture."
         require(
             order in ("sin_cos", "cos_sin"),
             ": order",
             "sines and cosines apart where columns are narrower than a pixel",
             repr(order),
-            todo,
+            "Use order='sin_cos', fewer dims, or a wider picture.",
         )
     return order
 
@@ -306,8 +325,9 @@ def arranged(table: TableSource, order: str) -> np.ndarray:
     none = waves.pair < 0
     if order == "interleaved":
         return np.lexsort((natural, waves.function, waves.pair, none))
-    function = waves.function if order == "sin_cos" else 1 - waves.function
-    return np.lexsort((natural, waves.pair, function, none))
+    return np.lexsort(
+        (natural, waves.pair, waves.function if order == "sin_cos" else 1 - waves.function, none)
+    )
 
 
 def runs_of(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -321,8 +341,7 @@ def runs_of(table: TableSource, shown: np.ndarray) -> tuple[np.ndarray, ...]:
 def shares(halves: tuple[np.ndarray, ...], columns: int) -> list[tuple[np.ndarray, int]]:
     """Pixels for each run, in proportion, at least one each."""
     ends = np.cumsum([len(half) for half in halves])
-    shared = np.rint(ends * (columns / ends[-1])).astype(int)
-    sizes = np.maximum(np.diff(shared, prepend=0), 1)
+    sizes = np.maximum(np.diff(np.rint(ends * (columns / ends[-1])).astype(int), prepend=0), 1)
     while sizes.sum() > columns:
         sizes[sizes.argmax()] -= 1
     return list(zip(halves, sizes.tolist(), strict=True))

@@ -41,9 +41,8 @@ def centres(start: int, stop: int, pixels: int) -> tuple[np.ndarray, np.ndarray]
 
     Position p is drawn from p to p + 1, so its own middle is p + 1/2, and that is what p means.
     """
-    count = stop - start
     # Exact in integers for any count below 2**31 and pixels below 2**31.
-    top = (2 * np.arange(pixels, dtype=np.int64) + 1) * count - pixels
+    top = (2 * np.arange(pixels, dtype=np.int64) + 1) * (stop - start) - pixels
     whole = (top + pixels) // (2 * pixels)
     return start + whole, (top - whole * 2 * pixels) / (2 * pixels)
 
@@ -58,11 +57,6 @@ def _kernel() -> np.ndarray:
     values *= np.where(x > REACH - 2, np.cos(np.pi / 4 * (x - REACH + 2)) ** 2, 1.0)
     values.setflags(write=False)
     return values
-
-
-def _weights(distance: np.ndarray) -> np.ndarray:
-    table = _kernel()
-    return np.interp(np.abs(distance) * FINE, np.arange(len(table)), table, right=0.0)
 
 
 def reduced(
@@ -93,7 +87,13 @@ def reduced(
             )
             if first == last:
                 continue
-            w = _weights((image - middle[first:last, None]) / ratio)
+            table = _kernel()
+            w = np.interp(
+                np.abs((image - middle[first:last, None]) / ratio) * FINE,
+                np.arange(len(table)),
+                table,
+                right=0.0,
+            )
             _add_product(total[first:last], w, rows)
             weight[first:last] += w.sum(axis=1)
     return total / weight[:, None]

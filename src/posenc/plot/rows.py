@@ -56,8 +56,12 @@ OFFSETS = Take("offsets", "range", "Distances. [default: 512]")
 SINUSOIDAL: dict[str, Any] = {"type": "Sinusoidal", "dim": 128}
 ROPE = {"type": "RoPE", "dim": 128, "pairing": "half"}
 # Eight pairs that turn as fast as eight bits: once in 2, 4, … 256 positions.
-HALVING = {"type": "Ladder", "first": 3.141592653589793, "denominator": 1}
-COUNTER = {"type": "Sinusoidal", "dim": 16, "base": 2, "ladder": HALVING}
+COUNTER = {
+    "type": "Sinusoidal",
+    "dim": 16,
+    "base": 2,
+    "ladder": {"type": "Ladder", "first": 3.141592653589793, "denominator": 1},
+}
 ALIBI = {"type": "ALiBi", "heads": 8}
 
 

@@ -21,7 +21,7 @@ from posenc.cli import app
 from posenc.detect.facts import ASKED, Fact
 from posenc.detect.facts.fact import Name
 from posenc.detect.facts.plan import stamped
-from posenc.explore.state.models import read_model
+from posenc.explore.state.catalogue import read_model
 from tests.detect.checkpoints import folder_of
 from tests.detect.facts.folders import (
     CONTRADICTORY,

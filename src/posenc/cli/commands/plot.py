@@ -129,7 +129,7 @@ def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 
 def _sentence(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """A text and an encoding."""
-    from posenc.plot.given import read_table
+    from posenc.plot.export import read_table
 
     tokens, file = options.pop("text"), options.pop("embeddings", None)
     asked = _one(row, options)

@@ -124,7 +124,7 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
 
 
 def _from_file(words: SpecWords) -> PlotSubject:
-    from posenc.plot.given import read_table
+    from posenc.plot.export import read_table
 
     for name in (*FIELDS, "params", "init_seed"):
         refuse(getattr(words, name) is not None, f"--{FLAGS[name]}: the --table says everything.")

@@ -76,9 +76,8 @@ def frozen(
         "index.html" not in files, "freeze", "the files of the page", "none in this installation"
     )
     # What stands on a line with this mark needs Python.
-    html = re.sub(r"^.*data-live.*\n", "", files["index.html"], flags=re.MULTILINE)
     return _page(
-        html,
+        re.sub(r"^.*data-live.*\n", "", files["index.html"], flags=re.MULTILINE),
         files[SCRIPT],
         files[STYLE],
         json.dumps({"states": stored}, separators=(",", ":")).replace("<", "\\u003c"),
@@ -137,8 +136,7 @@ class _FrozenState:
             self.arrays |= envelope.arrays
             return self._answerable(json.loads(envelope.text))
 
-        usual = {"value": None, "stops": [None]}
-        x, y = (self.cursor.get(axis, usual) for axis in ("x", "y"))
+        x, y = (self.cursor.get(axis, {"value": None, "stops": [None]}) for axis in ("x", "y"))
         self.tree = tree("light", x["value"], y["value"])
         self.dark = list(changes(self.tree, tree("dark", x["value"], y["value"])))
         trees = [[tree("light", left, top) for left in x["stops"]] for top in y["stops"]]
@@ -281,9 +279,11 @@ def _align(name: str, trees: Sequence[dict[str, Any]]) -> None:
 
 def _plainer(array: np.ndarray) -> np.ndarray:
     """Curves to 12 binary places, which no screen shows: what is random beyond takes room."""
-    if array.dtype != np.float32:
-        return array
-    return ((array.view(np.uint32) + np.uint32(0x400)) & np.uint32(0xFFFFF800)).view(np.float32)
+    return (
+        array
+        if array.dtype != np.float32
+        else ((array.view(np.uint32) + np.uint32(0x400)) & np.uint32(0xFFFFF800)).view(np.float32)
+    )
 
 
 def _leaves(trees: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
@@ -312,8 +312,7 @@ def _leaves(trees: Sequence[Sequence[Any]]) -> Iterator[list[Any]]:
 
 
 def _hash(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _page(html: str, script: str, style: str, data: str) -> str:
@@ -330,12 +329,11 @@ def _page(html: str, script: str, style: str, data: str) -> str:
     )
     meta = f'<meta http-equiv="Content-Security-Policy" content="{escape(policy)}">'
     block = f'<script type="application/json" id="frames">{data}</script>\n'
-    replacements = {
+    for pattern, text in {
         r'<meta charset="utf-8">': f'<meta charset="utf-8">\n{meta}',
         r'<link rel="stylesheet"[^>]*>': f"<style>{style}</style>",
         r'<script type="module"[^>]*></script>': f'{block}<script type="module">{script}</script>',
-    }
-    for pattern, text in replacements.items():
+    }.items():
         html, count = re.subn(pattern, lambda _, text=text: text, html)  # type: ignore[misc]
         refuse_data(count != 1, "freeze: index.html", f"one {pattern}", count)
     return html

@@ -78,12 +78,14 @@ class Envelope:
 
     def since(self, before: Head) -> bytes:
         """The step from another picture: what differs from it, and no more."""
-        step = {
-            "steps": list(changes(before.tree, self.head.tree)),
-            "gone": [name for name in before.arrays if name not in self.arrays],
-        }
         return _joined(
-            json.dumps(step, separators=(",", ":")),
+            json.dumps(
+                {
+                    "steps": list(changes(before.tree, self.head.tree)),
+                    "gone": [name for name in before.arrays if name not in self.arrays],
+                },
+                separators=(",", ":"),
+            ),
             self.id,
             {name: array for name, array in self.arrays.items() if name not in before.arrays},
         )
@@ -100,9 +102,7 @@ class Envelope:
             )
             self.arrays[name] = kept
             return name
-        if isinstance(value, np.generic):
-            return value.item()
-        return dict(_items(value))
+        return value.item() if isinstance(value, np.generic) else dict(_items(value))
 
 
 def _name(data: Any, more: bytes = b"") -> str:
@@ -185,20 +185,25 @@ def _finite(value: Any) -> Any:
         return float(value) if math.isfinite(value) else None
     if value is None or isinstance(value, (str, int, np.ndarray, np.generic)):
         return value
-    if isinstance(value, (list, tuple)):
-        return [_finite(item) for item in value]
-    return {key: _finite(item) for key, item in _items(value)}
+    return (
+        [_finite(item) for item in value]
+        if isinstance(value, (list, tuple))
+        else {key: _finite(item) for key, item in _items(value)}
+    )
 
 
 def _items(value: Any) -> Iterable[tuple[str, Any]]:
     """The keys of a mapping, or the fields of a dataclass that travel, with their values."""
-    if isinstance(value, Mapping):
-        return value.items()
-    return [(name, getattr(value, name)) for name in _sent(value.__class__)]
+    return (
+        value.items()
+        if isinstance(value, Mapping)
+        else [(name, getattr(value, name)) for name in _sent(value.__class__)]
+    )
 
 
 @functools.cache
 def _sent(cls: Any) -> tuple[str, ...]:
     """The fields of a dataclass that travel, and what else of it does."""
-    own = tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here"))
-    return own + tuple(getattr(cls, "SENT", ()))
+    return tuple(f.name for f in dataclasses.fields(cls) if not f.metadata.get("here")) + tuple(
+        getattr(cls, "SENT", ())
+    )

@@ -50,8 +50,10 @@ def punctual(seconds: float) -> type[asyncio.Protocol]:
 
         def _thinking(self) -> bool:
             """Whether a whole request is here and its answer is not finished."""
-            waiting = self.cycle is None or self.cycle.response_complete
-            return not waiting and self.conn.their_state is not h11.SEND_BODY
+            return (
+                not (self.cycle is None or self.cycle.response_complete)
+                and self.conn.their_state is not h11.SEND_BODY
+            )
 
         def _await_client(self) -> None:
             self._stop()

@@ -36,12 +36,11 @@ PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken
 LONGEST_QUERY = 60_000
 FAST = 1  # of the levels of gzip: an answer goes no farther than this machine
 MOST_KEYS = 80
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
 HEADERS = {
-    "content-security-policy": POLICY,
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
@@ -62,7 +61,6 @@ MISSING = "explore needs Starlette and uvicorn: pip install 'posenc[explore]'"
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Any]]
 Send = Callable[[Any], Awaitable[None]]
-Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 
 def app(session: Session | None = None, *, port: int | None = None) -> Starlette:
@@ -158,7 +156,9 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
 class _Guard:
     """Headers on every answer, and the refusals that come before any of them is thought about."""
 
-    def __init__(self, inner: Asgi, *, port: int | None = None) -> None:
+    def __init__(
+        self, inner: Callable[[Scope, Receive, Send], Awaitable[None]], *, port: int | None = None
+    ) -> None:
         self.inner, self.port = inner, port
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -200,8 +200,9 @@ class _Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = [(k.lower(), v) for k, v in scope["headers"]]
         hosts = [v.decode("latin-1") for k, v in headers if k == b"host"]
-        port = self.port if self.port is not None else (scope.get("server") or ("", None))[1]
-        if len(hosts) != 1 or not _is_here(hosts[0], port):
+        if len(hosts) != 1 or not _is_here(
+            hosts[0], self.port if self.port is not None else (scope.get("server") or ("", None))[1]
+        ):
             return 400, "This server answers to 127.0.0.1 and localhost only."
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "Only GET and HEAD: nothing can be changed here."
@@ -228,9 +229,11 @@ def _is_here(host: str, port: int | None) -> bool:
         name, digits = host, ""
     if name.lower() not in HOSTS or (colon and not host.endswith("]") and not digits.isascii()):
         return False
-    if not digits:
-        return not host.endswith(":") and (port in (None, 80))
-    return digits.isdigit() and len(digits) <= 5 and (port is None or int(digits) == port)
+    return (
+        not host.endswith(":") and (port in (None, 80))
+        if not digits
+        else digits.isdigit() and len(digits) <= 5 and (port is None or int(digits) == port)
+    )
 
 
 def _state(scope: Scope) -> dict[str, str]:
@@ -322,17 +325,18 @@ def serve(session: Session | None, listening: socket.socket) -> None:
         from posenc.explore.server.punctual import punctual
     except ImportError:
         raise DependencyError(MISSING) from None
-    settings = uvicorn.Config(
-        app(session, port=int(listening.getsockname()[1])),
-        http=punctual(PATIENCE),
-        ws="none",
-        lifespan="off",
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        h11_max_incomplete_event_size=2 * LONGEST_QUERY,
-        limit_concurrency=64,
-        timeout_keep_alive=PATIENCE,
-        timeout_graceful_shutdown=1,
-    )
-    uvicorn.Server(settings).run(sockets=[listening])
+    uvicorn.Server(
+        uvicorn.Config(
+            app(session, port=int(listening.getsockname()[1])),
+            http=punctual(PATIENCE),
+            ws="none",
+            lifespan="off",
+            log_level="warning",
+            access_log=False,
+            server_header=False,
+            h11_max_incomplete_event_size=2 * LONGEST_QUERY,
+            limit_concurrency=64,
+            timeout_keep_alive=PATIENCE,
+            timeout_graceful_shutdown=1,
+        )
+    ).run(sockets=[listening])

@@ -16,10 +16,9 @@ from posenc.detect.facts import facts
 from posenc.explore.frame import Steps
 from posenc.explore.server.bundle import SCRIPT, STYLE
 from posenc.explore.server.server import MOST_KEYS, whole
-from posenc.explore.state.catalogue import home_of
+from posenc.explore.state.catalogue import entries_of, home_of, of_facts, of_plan
 from posenc.explore.state.entry import CatalogueEntry, Session
 from posenc.explore.state.files import given
-from posenc.explore.state.models import entries_of, of_facts, of_plan
 
 try:
     import anywidget
@@ -28,7 +27,6 @@ except ImportError:
     raise DependencyError("Widget needs anywidget: pip install 'posenc[notebook]'") from None
 
 HEIGHT = 700
-NOTEBOOK = "notebook.js"
 
 
 def _module() -> str:
@@ -41,7 +39,7 @@ def _module() -> str:
                 f"const {name} = {json.dumps(text)};"
                 for name, text in {"HTML": files["index.html"], "CSS": files[STYLE]}.items()
             ],
-            files[NOTEBOOK],
+            files["notebook.js"],
             "export default { render };",
         ]
     )

@@ -109,9 +109,11 @@ def made(entry: CatalogueEntry, values: Values, *, learns: bool = True) -> Chose
         return Chosen(entry, spec, entry.params, values)
     count = sum(math.prod(shape) for shape in spec.shapes.values())
     if count > LARGEST_PARAMETERS:
-        todo = "Choose fewer positions or a smaller width."
-        if entry.model is not None:
-            todo = "A config has no weights: `posenc explore --table FILE` shows those of a file."
+        todo = (
+            "A config has no weights: `posenc explore --table FILE` shows those of a file."
+            if entry.model is not None
+            else "Choose fewer positions or a smaller width."
+        )
         most = f"more than the {LARGEST_PARAMETERS:,} that are drawn"
         raise PosencError(f"{entry.label} would learn {count} numbers, {most}. {todo}")
     return Chosen(entry, spec, initial(spec), values)

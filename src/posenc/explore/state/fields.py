@@ -194,8 +194,9 @@ def _of_choice(field: Field, text: str) -> Parsed:
 
 
 def _of_switch(field: Field, text: str) -> Parsed:
-    words = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}
-    value = words.get(text.strip().lower())
+    value = {"1": True, "on": True, "true": True, "0": False, "off": False, "false": False}.get(
+        text.strip().lower()
+    )
     drawn = field.default == "1" if value is None else value
     return Parsed(
         drawn,
@@ -208,8 +209,9 @@ def _of_text(field: Field, text: str) -> Parsed:
     # Half a surrogate pair is no text: it could be written neither to JSON nor to a file.
     whole_text, most = text.encode("utf-8", "replace").decode("utf-8"), int(field.high)
     cut, longest = whole_text[:most], plural(most, "character")
-    wrong = f"{field.label}: only the first {longest} are used." if cut != whole_text else ""
-    return Parsed(cut, cut, wrong)
+    return Parsed(
+        cut, cut, f"{field.label}: only the first {longest} are used." if cut != whole_text else ""
+    )
 
 
 _PARSERS: dict[str, Callable[[Field, str], Parsed]] = {

@@ -19,9 +19,9 @@ from posenc._core.io.checkpoints import open_store
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Spec
 from posenc.encodings.table.learned import Learned
+from posenc.explore.state.catalogue import entries_of, read_model
 from posenc.explore.state.entry import CatalogueEntry, Embeddings, HeadsFile, Session, written
 from posenc.explore.state.fields import shown
-from posenc.explore.state.models import entries_of, read_model
 
 LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
 MOST_ENTRIES = 64
@@ -30,7 +30,6 @@ MOST_TOKENS = 64  # of a file of queries and keys; the page draws fewer
 MOST_HEADS, WIDEST_HEAD = 256, 1024
 LONGEST_TOKEN = 40  # characters
 LARGEST_NUMBER = 1e15  # products of two such are float32 still
-FROM_FILES = "Files"
 SIDES = ("q", "k", "v")
 
 
@@ -80,7 +79,7 @@ def given(
     return CatalogueEntry(
         id=name,
         label=label,
-        group=FROM_FILES,
+        group="Files",
         kind=spec.kind,
         fields=(),
         build=lambda _: spec,
@@ -126,17 +125,15 @@ def _of_tables(path: Path) -> list[CatalogueEntry]:
 
 def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
     length, dim = rows.shape
-    loads = {
-        ".npz": "np.load({!r})[{!r}]",
-        ".safetensors": "safetensors.numpy.load_file({!r})[{!r}]",
-    }
-    read = loads.get(path.suffix, "np.load({!r})").format(path.name, name)
     return given(
         Learned(dim, length=length, init=Init()),
         {"weight": rows},
         name=_id(path.stem, name),
         label=f"{path.name}: {name}" if name else path.name,
-        read=read,
+        read={
+            ".npz": "np.load({!r})[{!r}]",
+            ".safetensors": "safetensors.numpy.load_file({!r})[{!r}]",
+        }.get(path.suffix, "np.load({!r})").format(path.name, name),
     )
 
 
@@ -214,19 +211,23 @@ def _heads(path: Path) -> HeadsFile:
     stored = dict(_of_npz(path, SIDES) if path.suffix == ".npz" else _of_layout(path, 3))
     caller = f"explore: {path}"
     if not {"q", "k"} <= stored.keys():
-        expected = "floating arrays `q` and `k` of shape (heads, words, dim)"
-        raise bad_data(caller, expected, ", ".join(sorted(stored)[:8]) or "none")
+        raise bad_data(
+            caller,
+            "floating arrays `q` and `k` of shape (heads, words, dim)",
+            ", ".join(sorted(stored)[:8]) or "none",
+        )
     q = stored["q"]
     sides = {"q": q, "k": stored["k"], "v": stored.get("v", stored["k"])}
     for name, side in sides.items():
         fits = side.ndim == q.ndim == 3 and side.size and side.shape[1] == q.shape[1] > 1
         fits = fits and not len(q) % len(side) and (name == "v" or side.shape[2] == q.shape[2])
         if not (fits and len(q) <= MOST_HEADS and side.shape[2] <= WIDEST_HEAD):
-            expected = (
+            raise bad_data(
+                f"{caller}: {name}",
                 "(heads, words, dim), at least two words, as many as q has, in heads that divide "
-                f"its own, at most {MOST_HEADS:,}, and at most {WIDEST_HEAD:,} wide"
+                f"its own, at most {MOST_HEADS:,}, and at most {WIDEST_HEAD:,} wide",
+                f"shape {side.shape}",
             )
-            raise bad_data(f"{caller}: {name}", expected, f"shape {side.shape}")
         _check_numbers(side, f"{caller}: {name}")
     # Where a key serves several queries, as in grouped attention, each query gets its own copy.
     few = (side[:, :MOST_TOKENS].astype(np.float64) for side in sides.values())
@@ -238,9 +239,9 @@ def _heads(path: Path) -> HeadsFile:
 
 def _tokens(path: Path, count: int) -> tuple[str, ...]:
     """The tokens that a safetensors file names, one for each word."""
-    stated = None
-    if path.suffix == ".safetensors":
-        stated = files.read_layout(path).metadata.get("tokens")
+    stated = (
+        files.read_layout(path).metadata.get("tokens") if path.suffix == ".safetensors" else None
+    )
     if stated is None:
         return ()
     tokens = inputs.parse(stated.encode(), f"{path}: tokens", inputs.SPEC)

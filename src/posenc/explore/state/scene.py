@@ -230,8 +230,9 @@ def _end(reader: StateReader, one: Chosen | None) -> None:
         first = reader.retake("s", 0)
     if first + reader.values["L"] > end:
         if "L" in reader.raw:
-            note = f"{one.label} has {plural(end, 'position')}; it is drawn to its end."
-            reader.problems.append(("L", note))
+            reader.problems.append(
+                ("L", f"{one.label} has {plural(end, 'position')}; it is drawn to its end.")
+            )
         reader.retake("L", end - first)
 
 
@@ -248,8 +249,10 @@ def _entry(
     reader.values[wanted.key] = answer.value
     drawn = next(entry for entry in offered if entry.id == answer.value)
     if text is not None and answer.problem:
-        models = (*session.entries, *catalogue.published_models())
-        entry = {**catalogue.by_id(), **{e.id: e for e in models}}.get(text.strip().lower())
+        entry = {
+            **catalogue.by_id(),
+            **{e.id: e for e in (*session.entries, *catalogue.published_models())},
+        }.get(text.strip().lower())
         if entry is None:
             reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn.label}."))
         else:

@@ -50,8 +50,6 @@ SOURCES = _options(
 )
 PAST = _options(own="as the head was trained", seen="are seen", masked="are masked (causal)")
 DTYPES = _options(float32="float32", float64="float64")
-SOURCE_HINT = "Two heads of a small trained model come with posenc."
-SHIFT_HINT = "All words stand this many positions later."
 
 
 def _dead(scene: Scene) -> Iterator[str]:
@@ -75,9 +73,24 @@ SHAPE = ViewShape(
     PLACES["enc"],
     (
         TEXT,
-        choice("qk", "Queries and keys", SOURCES, "previous", hint=SOURCE_HINT),
+        choice(
+            "qk",
+            "Queries and keys",
+            SOURCES,
+            "previous",
+            hint="Two heads of a small trained model come with posenc.",
+        ),
         integer("hd", "Head", 0, 0, 255, gently=True, hint="Of random vectors or of a file."),
-        integer("shift", "Shift by", 100, 0, FARTHEST, scale="log", plays=True, hint=SHIFT_HINT),
+        integer(
+            "shift",
+            "Shift by",
+            100,
+            0,
+            FARTHEST,
+            scale="log",
+            plays=True,
+            hint="All words stand this many positions later.",
+        ),
         switch("softmax", "Softmax", "1"),
         choice("past", "Later words", PAST, "own"),
         switch("sum", "Step by step", hint="What reaches the model, and what each pair adds."),
@@ -163,8 +176,9 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
         words = list(stored.tokens or map(str, range(stored.q.shape[1])))
         count = stored.total or len(words)
     if len(words) < LEAST_WORDS:
-        note = f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’."
-        problems.append(("text", note))
+        problems.append(
+            ("text", f"A sentence has at least {LEAST_WORDS} words. Drawn with ‘{TEXT.default}’.")
+        )
         words = TEXT.default.split()
     if len(words) > MOST_WORDS:
         problems.append(("text", f"The first {MOST_WORDS:,} words of {whole(count)} are drawn."))
@@ -179,8 +193,9 @@ def _sentence(scene: Scene) -> tuple[TypedSentence, list[tuple[str, str]]]:
     if heads and scene["hd"] >= heads:
         note = f"Head {scene['hd']}: there are heads 0 to {heads - 1}. Drawn with {content.head}."
         problems.append(("hd", note))
-    cell = (min(scene["qw"], last), min(scene["kw"], last))
-    return TypedSentence(typed, order, cell, content), problems
+    return TypedSentence(
+        typed, order, (min(scene["qw"], last), min(scene["kw"], last)), content
+    ), problems
 
 
 def _heads(scene: Scene) -> int:

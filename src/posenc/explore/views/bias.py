@@ -144,11 +144,13 @@ def _panels(data: bias.BiasView, cell: tuple[int, int, int], say: str) -> Iterat
     head, p, kp = cell
     for panel in bias.panels(data, head):
         if isinstance(panel, Matrix):
-            labelled = (
-                replace(c, label=say) if c.id == f"head-{head}" else c
-                for c in (under(cell, kp, p) for cell in panel.cells)
+            yield replace(
+                panel,
+                cells=tuple(
+                    replace(c, label=say) if c.id == f"head-{head}" else c
+                    for c in (under(cell, kp, p) for cell in panel.cells)
+                ),
             )
-            yield replace(panel, cells=tuple(labelled))
         else:
             at = np.flatnonzero(data.offsets == kp - p)
             yield under(
@@ -160,9 +162,11 @@ def _panels(data: bias.BiasView, cell: tuple[int, int, int], say: str) -> Iterat
 
 def _lead(data: bias.BiasView, spec: Any, head: int, scene: Scene) -> str:
     far = data.curves[data.heads.index(head), data.offsets == -100]
-    example = ""
-    if np.isfinite(far).any():
-        example = f" A key 100 positions back gets {number(float(far[0]))} in head {head}."
+    example = (
+        f" A key 100 positions back gets {number(float(far[0]))} in head {head}."
+        if np.isfinite(far).any()
+        else ""
+    )
     how = "It depends on the distance alone." if data.by_offset else ""
     sides = grid_of(spec, scene["L"])
     if sides:

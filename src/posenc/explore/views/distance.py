@@ -34,20 +34,23 @@ from posenc.plot.panels.grammar import (
 from posenc.plot.panels.text import number, plural, present, signed, spread, whole
 from posenc.plot.views import offset, similarity
 
-METRIC = choice(
-    "metric",
-    "Product",
-    (Option("dot", "dot product"), Option("cosine", "cosine")),
-    "dot",
-)
-LOG = switch("log", "Logarithmic distances")
-OFFSET = integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor")
 SHAPE = ViewShape(
     "distance",
     "Distance",
     "What does the model see between two positions?",
     "sinusoidal",
-    (START, LENGTH, METRIC, LOG, OFFSET),
+    (
+        START,
+        LENGTH,
+        choice(
+            "metric",
+            "Product",
+            (Option("dot", "dot product"), Option("cosine", "cosine")),
+            "dot",
+        ),
+        switch("log", "Logarithmic distances"),
+        integer("off", "Distance", 10, 0, 2**24, gently=True, section="cursor"),
+    ),
     cursor=("p",),
     most={"d": 8192},  # every row is multiplied with many
     dead=lambda _: ("order", "pairing"),  # a product knows no order of channels
@@ -90,7 +93,17 @@ def show(scene: Scene) -> Page:
             "y": stops("p", p, rows[0], rows[1] - 1),
         },
         python=snippets.distance(scene, k),
-        table=lambda: _numbers(curve, scene),
+        table=lambda: {
+            "caption": f"{scene.a.label}: the product at the first distances shown",
+            "columns": ["distance", "mean", "least", "largest"],
+            "rows": [
+                [
+                    whole(curve.offsets[n]),
+                    *(number(y[n], 6) for y in (curve.mean, curve.low, curve.high)),
+                ]
+                for n in range(min(20, len(curve.offsets)))
+            ],
+        },
     )
 
 
@@ -130,10 +143,6 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
         return ()
     x = curves.distances
     zero, named = np.zeros_like(x), {curves.declared: "declared", curves.trained: "trained on"}
-    bands = (
-        ("a key like the query", curves.same, curves.same_spread, 0),
-        ("an independent key", zero, zero + curves.other_spread, 2),
-    )
     return (
         Chart(
             id="decay",
@@ -143,7 +152,10 @@ def _decay(spec: Any, declared: int | None) -> tuple[Chart, ...]:
             series=(
                 *(
                     Series(name, x, float32(y), style, float32(y - by), float32(y + by))
-                    for name, y, by, style in bands
+                    for name, y, by, style in (
+                        ("a key like the query", curves.same, curves.same_spread, 0),
+                        ("an independent key", zero, zero + curves.other_spread, 2),
+                    )
                 ),
                 Series("bound (own scale)", x, float32(curves.bound), 1),
             ),
@@ -177,8 +189,9 @@ def _blocks(waves: ColumnWaves, k: int) -> TableOfText:
     turning = np.unique(waves.pair[waves.pair >= 0])
     rows = []
     for pair in turning[np.unique(np.linspace(0, len(turning) - 1, BLOCKS).astype(int))].tolist():
-        frequency = float(waves.frequency[np.flatnonzero(waves.pair == pair)[0]])
-        angle = float(np.angle(np.exp(1j * frequency * k)))
+        angle = float(
+            np.angle(np.exp(1j * float(waves.frequency[np.flatnonzero(waves.pair == pair)[0]]) * k))
+        )
         cos, sin, minus = (signed(x, 3) for x in (np.cos(angle), np.sin(angle), -np.sin(angle)))
         rows.append(
             (str(pair), f"{signed(angle, 4)} rad", *(f"[ {cos}  {sin} ]", f"[ {minus}  {cos} ]"))
@@ -200,8 +213,9 @@ def _lead(data: offset.Offset) -> str:
         share = f"{number(100 * (1 - data.defect**2), 3)} % of it."
         text = f"The product depends on where the two positions are: distance explains {share}"
     if data.first_rise is not None and data.rises:
-        rise = whole(data.first_rise)
-        text += f" It does not fall all the way: it first rises at distance {rise}."
+        text += (
+            f" It does not fall all the way: it first rises at distance {whole(data.first_rise)}."
+        )
     return text
 
 
@@ -221,17 +235,6 @@ def _readout(table: TableSource, data: offset.Offset, p: int, k: int) -> tuple[B
         Datum("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything"),
         Prose(band) if data.defect else None,
     )
-
-
-def _numbers(data: offset.Offset, scene: Scene) -> dict[str, Any]:
-    return {
-        "caption": f"{scene.a.label}: the product at the first distances shown",
-        "columns": ["distance", "mean", "least", "largest"],
-        "rows": [
-            [whole(data.offsets[n]), *(number(y[n], 6) for y in (data.mean, data.low, data.high))]
-            for n in range(min(20, len(data.offsets)))
-        ],
-    }
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

@@ -12,8 +12,8 @@ from posenc._core.errors import PosencError
 from posenc._core.spec.answers import brief
 from posenc.detect.contract import Comparison, diff
 from posenc.explore.state import catalogue
+from posenc.explore.state.catalogue import MOST_CELLS, LayerType, ModelLayers, trained_length
 from posenc.explore.state.entry import CatalogueEntry
-from posenc.explore.state.models import MOST_CELLS, LayerType, ModelLayers, trained_length
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.functional import wavelengths
 from posenc.plot.panels.grammar import (
@@ -47,7 +47,6 @@ SHAPE = ViewShape(
 )
 MOST_CURVES = 7
 CHOSEN, OTHER = 255, 120  # places of the sequential map
-LEVELS = {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}
 
 
 def show(scene: Scene) -> Page:
@@ -68,12 +67,15 @@ def show(scene: Scene) -> Page:
 
 
 def _types(scene: Scene, model: ModelLayers) -> Iterator[Panel]:
-    ids = {
-        e.place: e.id
-        for e in (*scene.session.entries, *catalogue.published_models())
-        if e.model is model
-    }
-    yield from _strips(model, scene.a.entry.place, ids)
+    yield from _strips(
+        model,
+        scene.a.entry.place,
+        {
+            e.place: e.id
+            for e in (*scene.session.entries, *catalogue.published_models())
+            if e.model is model
+        },
+    )
     yield _facts({"": model} if scene.b is None else {"A: ": model, "B: ": scene.b.entry.model})
     curves = {layer.name: w for layer in model.types if (w := _waves(layer)) is not None}
     if curves:
@@ -228,7 +230,7 @@ def _wavelengths(model: ModelLayers, curves: Mapping[str, np.ndarray]) -> Chart:
 
 def _notes(model: ModelLayers) -> Iterable[Paragraphs]:
     """What the reader said, in its words, what leaves numbers open first."""
-    for level, title in LEVELS.items():
+    for level, title in {"error": "Errors", "warning": "Warnings", "remark": "Remarks"}.items():
         noted = [n for n in model.notes if n.level == level]
         if noted:
             yield Paragraphs(

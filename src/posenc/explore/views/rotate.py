@@ -75,9 +75,11 @@ MOST_DIALS = 8
 
 def _distances(k: int) -> tuple[int, int]:
     """The distances of the curve, which holds the one of query and key."""
-    if abs(k) >= FAR:
-        return k - FAR // 2, k + FAR // 2
-    return min(k, 0), max(NEAR, 1 << max(k, 0).bit_length())
+    return (
+        (k - FAR // 2, k + FAR // 2)
+        if abs(k) >= FAR
+        else (min(k, 0), max(NEAR, 1 << max(k, 0).bit_length()))
+    )
 
 
 @functools.lru_cache(maxsize=64)
@@ -103,14 +105,32 @@ def show(scene: Scene) -> Page:
     pairs = pairs_of_rotation(spec).pair
     pair, heads = int(pairs[scene["j"]]), scene.session.heads
     data = _rotation(scene.a, (m, n), some_of(spec.pairs, MOST_DIALS, pair), scene["seed"])
+    after = (
+        "the same score, as only the distance counts"
+        if data.stays
+        else f"{number(data.moved)}; the place counts too"
+    )
     return Page(
-        lead=_lead(data, m, n),
+        lead=(
+            f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
+            f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
+        ),
         panels=present(
             *_panels(data, scene, pair, channels_of(spec)),
             use_panel(heads, spec, pair) if heads is not None else None,
         ),
         readout=_readout(
-            data, next(d for d in data.dials if d.pair == pair), _members(spec, pair), m, n
+            data,
+            next(d for d in data.dials if d.pair == pair),
+            Datum(
+                "Channels",
+                " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])),
+                f"of the last {width_of(spec)} of the head"
+                if spec.channels.part == "trailing"
+                else "",
+            ),
+            m,
+            n,
         ),
         say=f"Query at {whole(m)}, key at {whole(n)}: score {number(data.score)}; pair {pair} adds "
         f"{number(float(data.terms[pair]))}",
@@ -119,7 +139,11 @@ def show(scene: Scene) -> Page:
             "y": stops("m", m, 0, FARTHEST),
         },
         python=snippets.rotate(scene, m, n),
-        table=_numbers(data),
+        table={
+            "caption": "what the first pairs add",
+            "columns": ["pair", "term"],
+            "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
+        },
     )
 
 
@@ -142,27 +166,6 @@ def _panels(
     yield under(scores, k, to=data.score) if (data.offsets[0] <= k <= data.offsets[-1]) else scores
 
 
-def _lead(data: rotation.RotationView, m: int, n: int) -> str:
-    after = (
-        "the same score, as only the distance counts"
-        if data.stays
-        else f"{number(data.moved)}; the place counts too"
-    )
-    return (
-        f"A query at {whole(m)} and a key at {whole(n)}: their product is a sum over "
-        f"{plural(len(data.terms), 'pair')}. Both moved by {whole(data.shift)}: {after}."
-    )
-
-
-def _members(spec: Any, pair: int) -> Datum:
-    """The channels that form a pair."""
-    return Datum(
-        "Channels",
-        " and ".join(map(str, spec.channels.channels(2 * spec.pairs)[pair])),
-        f"of the last {width_of(spec)} of the head" if spec.channels.part == "trailing" else "",
-    )
-
-
 def _readout(
     data: rotation.RotationView, dial: rotation.PairDial, channels: Datum, m: int, n: int
 ) -> tuple[Block, ...]:
@@ -181,14 +184,6 @@ def _readout(
             "pairs and run with the other gets the mixed curves."
         ),
     )
-
-
-def _numbers(data: rotation.RotationView) -> dict[str, Any]:
-    return {
-        "caption": "what the first pairs add",
-        "columns": ["pair", "term"],
-        "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
-    }
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

@@ -88,5 +88,8 @@ def _under(map_: Heatmap, model: placed.PlacedModel, token: int, side: int) -> H
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    sides = {"image": (scene["side"],) * 2, "reference": (scene["ref"],) * 2}
-    return "scene", {"text": scene["tokens"], **sides}
+    return "scene", {
+        "text": scene["tokens"],
+        "image": (scene["side"],) * 2,
+        "reference": (scene["ref"],) * 2,
+    }

@@ -50,12 +50,6 @@ RULE = choice(
     hint="LongRoPE's divisors are measured for each model: posenc explore config.json shows them.",
 )
 
-LOSS = switch(
-    "loss",
-    "Loss of trained models",
-    hint="Of small models, read at 8 times the length that they were trained on.",
-)
-
 
 def usual(chosen: Chosen) -> dict[str, str]:
     """The trained length and the factor of the model itself."""
@@ -74,7 +68,16 @@ SHAPE = ViewShape(
     "Stretch",
     "What changes when the context gets longer?",
     "rope",
-    (TRAINED, FACTOR, RULE, LOSS),
+    (
+        TRAINED,
+        FACTOR,
+        RULE,
+        switch(
+            "loss",
+            "Loss of trained models",
+            hint="Of small models, read at 8 times the length that they were trained on.",
+        ),
+    ),
     cursor=("j",),
     usual=usual,
     first=("f", "rule", "loss"),
@@ -95,16 +98,33 @@ def show(scene: Scene) -> Page:
     table = held(scene.a, data.length)
     pair = int(pairs_of_rotation(table.spec).pair[scene["j"]])
     chosen = next((r for r in data.rules if r.name == scene["rule"]), data.rules[0])
+    pairs = len(data.rules[0].stretch)
     return Page(
         lead=_lead(data),
         panels=tuple(_panels(data, pair_axis(table, len(chosen.stretch), pair), pair, chosen)),
-        readout=_readout(data, chosen, pair),
+        readout=(
+            (
+                Heading(f"{chosen.label}, pair {pair}"),
+                Datum("Stretch", _times(float(chosen.stretch[pair]))),
+                Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
+                Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
+                *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
+                *(_ramps(data) if chosen.name.startswith("yarn") else ()),
+            )
+        ),
         say=f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
         f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "
         f"{_length(float(chosen.wavelengths[pair]))}",
         cursor={"x": stops("j", scene["j"], 0, table.width - 1)},
         python=snippets.stretch(scene, chosen.name, data),
-        table=_numbers(data),
+        table={
+            "caption": "the stretch of some pairs",
+            "columns": ["pair", *(rule.label for rule in data.rules)],
+            "rows": [
+                [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
+                for i in np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
+            ],
+        },
         problems=_left_out(data, scene["rule"]),
     )
 
@@ -116,6 +136,7 @@ def _losses(scene: Scene) -> Page:
     losses, far = view.losses, view.losses.length // view.losses.trained
     words = loss.lead(view)
     missing = f"{stretch.RULES[scene['rule']]}: its loss was not measured. Drawn with YaRN."
+    columns, rows = loss.rows(view)
     return Page(
         title="A model fails and is repaired",
         lead=words,
@@ -129,7 +150,11 @@ def _losses(scene: Scene) -> Page:
         ),
         say=words,
         python=snippets.losses(rule),
-        table=_of_losses(view),
+        table={
+            "caption": "the loss of each encoding along the text",
+            "columns": columns,
+            "rows": [[str(cell) for cell in row] for row in rows],
+        },
         problems=() if rule in (scene["rule"], SAME.get(scene["rule"])) else (("rule", missing),),
     )
 
@@ -144,15 +169,6 @@ def _measured(rule: str) -> str:
     return rule if rule in loss.LABELS else loss.USUAL
 
 
-def _of_losses(view: loss.LossView) -> dict[str, Any]:
-    columns, rows = loss.rows(view)
-    return {
-        "caption": "the loss of each encoding along the text",
-        "columns": columns,
-        "rows": [[str(cell) for cell in row] for row in rows],
-    }
-
-
 def _times(x: float) -> str:
     return f"×{number(x, 3)}"
 
@@ -164,21 +180,25 @@ def _length(x: float) -> str:
 def _left_out(data: stretch.Stretch, rule: str) -> tuple[tuple[str, str], ...]:
     if rule in data.left_out:
         return (("rule", data.left_out[rule]),)
-    none = rule == "given" and all(r.name != "given" for r in data.rules)
-    why = "This encoding has no rule of its own; a config.json may have."
-    return (("rule", why),) if none else ()
+    return (
+        (("rule", "This encoding has no rule of its own; a config.json may have."),)
+        if rule == "given" and all(r.name != "given" for r in data.rules)
+        else ()
+    )
 
 
 def _lead(data: stretch.Stretch) -> str:
-    if not data.slow:
-        return (
+    return (
+        (
             f"Every pair finished a turn within {whole(data.original_length)} positions, so "
             "longer contexts bring no angle that training did not show."
         )
-    return (
-        f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet only angles "
-        f"they know, they must stretch by the full ×{number(data.factor)}. Fast pairs should stay "
-        "at ×1, so that neighbours keep their step."
+        if not data.slow
+        else (
+            f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet only "
+            f"angles they know, they must stretch by the full ×{number(data.factor)}. Fast pairs "
+            "should stay at ×1, so that neighbours keep their step."
+        )
     )
 
 
@@ -193,17 +213,6 @@ def _panels(data: stretch.Stretch, x: Axis, pair: int, chosen: stretch.Rule) -> 
             )
         else:
             yield panel
-
-
-def _readout(data: stretch.Stretch, chosen: stretch.Rule, pair: int) -> tuple[Block, ...]:
-    return (
-        Heading(f"{chosen.label}, pair {pair}"),
-        Datum("Stretch", _times(float(chosen.stretch[pair]))),
-        Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
-        Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
-        *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
-        *(_ramps(data) if chosen.name.startswith("yarn") else ()),
-    )
 
 
 def _ramps(data: stretch.Stretch) -> Iterator[Prose]:
@@ -231,20 +240,10 @@ def _lines(data: stretch.Stretch, name: str) -> list[Block]:
     return [heading, *(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
 
 
-def _numbers(data: stretch.Stretch) -> dict[str, Any]:
-    pairs = len(data.rules[0].stretch)
-    return {
-        "caption": "the stretch of some pairs",
-        "columns": ["pair", *(rule.label for rule in data.rules)],
-        "rows": [
-            [str(i), *(signed(float(rule.stretch[i]), 4) for rule in data.rules)]
-            for i in np.unique(np.linspace(0, pairs - 1, min(20, pairs)).astype(int)).tolist()
-        ],
-    }
-
-
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    if scene["loss"]:
-        return "stretch", {"rules": (_measured(scene["rule"]),), "loss": True}
-    return "stretch", {"original_length": scene["Lt"], "factor": scene["f"]}
+    return (
+        ("stretch", {"rules": (_measured(scene["rule"]),), "loss": True})
+        if scene["loss"]
+        else ("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
+    )

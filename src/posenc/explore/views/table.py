@@ -130,8 +130,9 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
     first, last = picture.dims
     part, pixels = row[first:last], picture.values.shape[1]
     if len(part) <= pixels:
-        places = np.arange(first, last) + 0.5
-        series = Series("this position", places, float32(part), 1, draw="bars")
+        series = Series(
+            "this position", np.arange(first, last) + 0.5, float32(part), 1, draw="bars"
+        )
     else:
         ends = np.floor(np.arange(pixels + 1) * (len(part) / pixels)).astype(np.int64)
         column = part[:, None]
@@ -139,10 +140,9 @@ def below(row: np.ndarray, x: Axis, picture: Tile, title: str) -> Chart:
             float32(around_each(least.reduceat(part, ends[:-1]), least))
             for least in (np.minimum, np.maximum)
         )
-        places = first + (ends[:-1] + ends[1:]) / 2
         series = Series(
             "this position",
-            places,
+            first + (ends[:-1] + ends[1:]) / 2,
             float32(reduced(lambda begin, end: column[begin:end], len(part), pixels, 1)[:, 0]),
             1,
             lo=low,
@@ -176,11 +176,13 @@ def lead(table: TableSource, picture: Tile) -> str:
     if table.waves is None:
         return f"{front}No formula: these rows are stored."
     waves = table.waves.wavelength[np.isfinite(table.waves.wavelength)]
-    if not len(waves):
-        return f"{front}No column turns."
     return (
-        f"{front}The fastest column repeats every {number(float(waves.min()), 3)} positions, the "
-        f"slowest every {number(float(waves.max()), 5)}; together they make rows different."
+        f"{front}No column turns."
+        if not len(waves)
+        else (
+            f"{front}The fastest column repeats every {number(float(waves.min()), 3)} positions, "
+            f"the slowest every {number(float(waves.max()), 5)}; together they make rows different."
+        )
     )
 
 
@@ -299,8 +301,11 @@ def _equal(entry: TableCell) -> tuple[Block, ...]:
         Datum("Same pair at", count(pairs, entry.among)) if pairs is not None else None,
         Links(f"The pair again at{nearest}", places) if places else None,
     )
-    note = "To two digits. One dimension cannot name a position; the whole row can."
-    return (*blocks, Prose(note)) if blocks else ()
+    return (
+        (*blocks, Prose("To two digits. One dimension cannot name a position; the whole row can."))
+        if blocks
+        else ()
+    )
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:

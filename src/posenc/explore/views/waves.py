@@ -54,8 +54,6 @@ def show(scene: Scene) -> Page:
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     (chart,) = wavelengths.panels(data)
-    of_pair = f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}"
-    say = f"Dimension {j} belongs to no pair" if pair is None else of_pair
     return Page(
         lead=" ".join(data.caption),
         panels=(
@@ -63,7 +61,9 @@ def show(scene: Scene) -> Page:
             *(_counter(scene, rows, p) if scene["counter"] else _curves(scene, table, rows)),
         ),
         readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
-        say=say,
+        say=f"Dimension {j} belongs to no pair"
+        if pair is None
+        else f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}",
         cursor=table_view.cursor(scene, table.width),
         python=snippets.waves(scene),
         table=lambda: _numbers(ladder.wavelengths, scene),
@@ -163,6 +163,8 @@ def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
     """The picture of `posenc.plot` that shows the same, and its arguments."""
-    if scene["counter"]:
-        return "counter", {"at": scene["p"]}
-    return "wavelengths", {"mark": scene["L"]}
+    return (
+        ("counter", {"at": scene["p"]})
+        if scene["counter"]
+        else ("wavelengths", {"mark": scene["L"]})
+    )

@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
-from posenc.plot.draw.layout import Room
+from posenc.plot.draw.layout import Room, device
 from posenc.plot.draw.look import Frame, asked, framed
 from posenc.plot.draw.paper import paint
 from posenc.plot.draw.picture import Picture
-from posenc.plot.draw.pixels import device
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import Panel
 from posenc.plot.rows import PICTURES, PictureRow, view_of

@@ -12,7 +12,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, bad_argument, suggest
 from posenc.plot import palette
-from posenc.plot.draw.pixels import whole
+from posenc.plot.draw.layout import whole
 from posenc.plot.rows import PICTURES, require
 
 DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
@@ -115,8 +115,9 @@ def framed(look: Mapping[str, Any]) -> Frame:
         raise ArgumentError("plot: scale and dpi say the same; give one of them.")
     if paper and frame.width is not None:
         raise ArgumentError("plot: width is of a panel, size of the whole picture; give one.")
-    fits = dpi is None or LEAST_DPI <= dpi <= MOST_DPI
-    require(fits, ": dpi", f"{LEAST_DPI} to {MOST_DPI:,}", dpi)
+    require(
+        dpi is None or LEAST_DPI <= dpi <= MOST_DPI, ": dpi", f"{LEAST_DPI} to {MOST_DPI:,}", dpi
+    )
     require(scale is None or 0.25 <= scale <= 8, ": scale", "0.25 to 8", scale)
     require(isinstance(title, (str, bool)), ": title", "a text, True or False", repr(title))
     fits = label is None or all(
@@ -156,9 +157,12 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
             continue
         fits, expected = KINDS[reads]
         words = options[name].words if name in options else ()
-        if not fits(value) or (words and value not in words):
-            expected = ", ".join(words) or expected
-            raise bad_argument(f"plot {picture}: {name}", expected, repr(value)[:60])
+        require(
+            fits(value) and (not words or value in words),
+            f" {picture}: {name}",
+            ", ".join(words) or expected,
+            repr(value)[:60],
+        )
 
 
 def check_length(picture: str, settings: Mapping[str, Any], *specs: Any) -> None:
@@ -188,8 +192,11 @@ def _are_whole(value: Any) -> bool:
 
 
 def _are_words(value: Any) -> bool:
-    several = isinstance(value, (str, list, tuple)) and len(value) > 0
-    return several and all(isinstance(each, str) for each in value)
+    return (
+        isinstance(value, (str, list, tuple))
+        and len(value) > 0
+        and all(isinstance(each, str) for each in value)
+    )
 
 
 def _are_numbers(value: Any) -> bool:
@@ -281,13 +288,13 @@ def luts_of(library: Any, frame: Frame, theme: palette.Theme) -> dict[str, np.nd
     known, cmap, todo = library.colormaps, frame.cmap, ""
     if isinstance(cmap, str):
         cmap, todo = known.get(cmap), "" if cmap in known else suggest(cmap, list(known))
-    if not callable(cmap):
-        raise bad_argument(
-            "plot: cmap",
-            "a colour map of matplotlib",
-            repr(frame.cmap[:60]) if todo else type(cmap).__name__,
-            todo,
-        )
+    require(
+        callable(cmap),
+        ": cmap",
+        "a colour map of matplotlib",
+        repr(frame.cmap[:60]) if todo else type(cmap).__name__,
+        todo,
+    )
     signed = np.clip((np.arange(256) - 1) / 254, 0, 1)
     signed[0] = 0.5
     return own | {

@@ -116,17 +116,19 @@ def label_ends(sheet: Sheet, axes: Any, names: list[tuple[float, str, dict[str, 
         ):
             end, text, style = names[index]
             colour = style["color"]
-            leader = {
-                "xycoords": ("axes fraction", "data"),
-                "arrowprops": {**LEADER, "color": colour},
-            }
-            beside = {"xytext": (14, float(at)), "va": "center", "color": colour}
             notes.extend(
                 (
                     sheet.note(
-                        axes, "", (1, end), xytext=(12, float(at) - heights[index]), **leader
+                        axes,
+                        "",
+                        (1, end),
+                        xytext=(12, float(at) - heights[index]),
+                        xycoords=("axes fraction", "data"),
+                        arrowprops={**LEADER, "color": colour},
                     ),
-                    sheet.note(axes, text, (1, 0), **beside),
+                    sheet.note(
+                        axes, text, (1, 0), xytext=(14, float(at)), va="center", color=colour
+                    ),
                 )
             )
 
@@ -175,8 +177,9 @@ def ruled(axis: Any, rule: Axis, *others: Any) -> None:
     if _turned(axis, rule):
         axis.set_tick_params(rotation=90)
     axis.set_major_formatter(FuncFormatter(lambda at, _: words.get(at, "")))
-    fine = LogLocator(subs=(2, 5)) if rule.scale == "log" and rule.base == 10 else NullLocator()
-    axis.set_minor_locator(fine)
+    axis.set_minor_locator(
+        LogLocator(subs=(2, 5)) if rule.scale == "log" and rule.base == 10 else NullLocator()
+    )
     axis.set_minor_formatter(NullFormatter())
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.plot.draw.layout import Keep, Room, cells
+from posenc.plot.draw.layout import Keep, Room, cells, fill, hatched, spread
 from posenc.plot.draw.look import worded
 from posenc.plot.draw.marks import (
     BAND,
@@ -20,7 +20,6 @@ from posenc.plot.draw.marks import (
     names_of_curves,
     ruled,
 )
-from posenc.plot.draw.pixels import fill, hatched, spread
 from posenc.plot.draw.sheet import Sheet
 from posenc.plot.panels.grammar import (
     Arcs,
@@ -121,8 +120,9 @@ def _series(sheet: Sheet, axes: Any, series: Series, *, marked: bool) -> None:
         )
     else:
         if series.lo is not None:
-            between = {"color": colour, "alpha": BAND, "linewidth": 0, "step": "mid"}
-            axes.fill_between(series.x, series.lo, series.hi, **between)
+            axes.fill_between(
+                series.x, series.lo, series.hi, color=colour, alpha=BAND, linewidth=0, step="mid"
+            )
         few = marked and len(series.y) <= MARKED and series.lo is None
         axes.plot(series.x, series.y, marker="o" if few else None, markersize=2.5, **style)
 
@@ -160,8 +160,9 @@ def _upright(sheet: Sheet, axes: Any, mark: Mark) -> None:
     # In given axes it stands inside, as a title may stand above.
     within = {"xytext": (-2, 4), "ha": "right", "rotation": 90}
     words, low = (within, 0) if sheet.direct else ({"xytext": (0, 4), "ha": "center"}, 1)
-    spot = {"xycoords": ("data", "axes fraction"), "va": "bottom"}
-    sheet.note(axes, mark.text, (mark.at, low), **spot, **words)
+    sheet.note(
+        axes, mark.text, (mark.at, low), xycoords=("data", "axes fraction"), va="bottom", **words
+    )
 
 
 MARKS = {"band": _band, "faint": _faint}
@@ -183,7 +184,11 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
     wide, high = sheet.room()
     if wide and high and wide > high and panel.across > 3:
         across = min(2 * across, len(panel.cells))  # so that they are not small and the rest empty
-    elif _is_narrow(sheet) and (panel.key or panel.across > 3) and _letters(panel) > SHORT:
+    elif (
+        _is_narrow(sheet)
+        and (panel.key or panel.across > 3)
+        and max(len(line) for cell in panel.cells for line in cell.title.split("\n")) > SHORT
+    ):
         across = min(2, across)
     each = room.each(max(across, min(panel.across, len(panel.cells))))
     sizes = [_size(cell, each) for cell in panel.cells]
@@ -205,11 +210,6 @@ def _matrix(sheet: Sheet, panel: Matrix, top: float, room: Room) -> float:
         legend(sheet, top + total + GAP, key, "upper left")
         total += ROW + GAP
     return total
-
-
-def _letters(panel: Matrix) -> int:
-    """Letters of the longest line of the titles of its cells."""
-    return max(len(line) for cell in panel.cells for line in cell.title.split("\n"))
 
 
 def _is_narrow(sheet: Sheet) -> bool:
@@ -348,16 +348,11 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     theme = sheet.theme
     axes.add_patch(Circle((0, 0), 1, fill=False, color=theme.rule, linewidth=0.8))
     if dial.trail is not None and len(dial.trail) > 2:
-        look = {"linestyle": "none", "marker": ".", "markersize": 2, "color": theme.muted}
-        axes.plot(*dial.trail.T, **look)
+        axes.plot(*dial.trail.T, linestyle="none", marker=".", markersize=2, color=theme.muted)
     for x, y, index, _ in dial.hands[::-1]:
-        tip = {
-            "marker": "o",
-            "markersize": 3.5,
-            "markevery": [1],
-            "color": sheet.style(index)["color"],
-        }
-        axes.plot([0, x], [0, y], linewidth=2.4 - 0.8 * (not index), **tip)
+        tip = {"marker": "o", "markersize": 3.5, "markevery": [1]}
+        wide, colour = 2.4 - 0.8 * (not index), sheet.style(index)["color"]
+        axes.plot([0, x], [0, y], linewidth=wide, color=colour, **tip)
     axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = worded(f"{dial.label}\n{dial.note.partition(';')[0]}")
@@ -367,16 +362,21 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
 def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
     """The channels in a row, an arc over each pair, the chosen one in front."""
     axes = sheet.panel(0, top, room.wide, ARC)
-    x = Axis("channel", (0, max(map(max, panel.pairs)) + 1), cells=True)
-    _axes(axes, x, Axis("", (0, 1.05), most=0))
+    _axes(
+        axes,
+        Axis("channel", (0, max(map(max, panel.pairs)) + 1), cells=True),
+        Axis("", (0, 1.05), most=0),
+    )
     axes.spines["left"].set_visible(False)
     half = np.linspace(0, np.pi, 41)
     longest = max(b - a for a, b in panel.pairs)
     for place, (a, b) in enumerate(panel.pairs):
         arc = (a + b + 1) / 2 + (b - a) / 2 * np.cos(half), (b - a) / longest * np.sin(half)
         chosen = {"color": sheet.theme.ink, "linewidth": 1.6, "zorder": 3}
-        usual = {"color": sheet.theme.muted, "linewidth": 0.8}
-        axes.plot(*arc, **(chosen if place == panel.chosen else usual))
+        axes.plot(
+            *arc,
+            **(chosen if place == panel.chosen else {"color": sheet.theme.muted, "linewidth": 0.8}),
+        )
     sheet.heading(axes, panel.title)
     return ARC
 

@@ -134,9 +134,11 @@ class Picture:
         buffer = io.BytesIO()
         with library().rc_context(own_settings()):
             self.figure.savefig(buffer, format=format, dpi=self.figure.dpi, metadata=own)
-        if format != "svg":
-            return buffer.getvalue()
-        return _described(buffer.getvalue().decode(), about, self.physical).encode()
+        return (
+            buffer.getvalue()
+            if format != "svg"
+            else _described(buffer.getvalue().decode(), about, self.physical).encode()
+        )
 
     def save(self, path: str | Path, *, existing: Literal["refuse", "replace"] = "refuse") -> Path:
         """Write a PNG, an SVG or a PDF, by the suffix; it appears when it is complete.

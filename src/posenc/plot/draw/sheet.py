@@ -8,10 +8,10 @@ from typing import Any
 
 from posenc._core.errors import ArgumentError
 from posenc.plot import palette
+from posenc.plot.draw import layout
 from posenc.plot.draw.layout import PAD, Keep, SheetPanel, along, evenly, stretched
 from posenc.plot.draw.look import DPI, Frame, changed, colours_of, luts_of, theme_of, worded
 from posenc.plot.draw.picture import Picture, library, own_settings, plain
-from posenc.plot.draw.pixels import device, drawable
 from posenc.plot.rows import PictureRow, require
 
 MARGIN, THIN = 18, 4  # points around everything; around a picture of a size that is asked for
@@ -43,7 +43,7 @@ class Sheet:
         self.caption = tuple(data.caption)
         self.paragraphs = self.caption if row.apart else (" ".join(self.caption),)
         if ax is not None:
-            drawable(ax)
+            layout.drawable(ax)
         self.theme = theme_of(self.library, frame, ax)
         self.colours = colours_of(self.library, frame)
         self.luts = luts_of(self.library, frame, self.theme)
@@ -112,8 +112,13 @@ class Sheet:
     def heading(self, axes: Any, text: str) -> None:
         """A line above a panel, at its left."""
         if text:
-            usual = {"fontsize": self.points(9.5, "axes.titlesize"), "color": self.theme.ink}
-            axes.set_title(worded(text), loc="left", pad=4, **usual)
+            axes.set_title(
+                worded(text),
+                loc="left",
+                pad=4,
+                fontsize=self.points(9.5, "axes.titlesize"),
+                color=self.theme.ink,
+            )
 
     def note(self, axes: Any, text: str, at: tuple[float, float], **style: Any) -> Any:
         """A few words at a place of a panel, shares of it unless `xycoords` says otherwise."""
@@ -190,7 +195,11 @@ class Sheet:
                 wide = self._in_points(panel.axes.get_window_extent().width)
                 self._fold(panel.axes.xaxis.label, "normal", wide)
             self._measure()
-            if self.ends and not again and width and self._crowded(width, height):
+            # Whether the names of curves would leave too little to the curves; of panels that
+            # stand below each other, those names count that need most.
+            beside = dict(sorted((panel.box[0], panel.needs[2]) for panel in self.panels))
+            crowded = height is not None or sum(beside.values()) > WIDE * width
+            if self.ends and not again and width and crowded:
                 self._key_below(width)
                 self._measure()
             self._place(width, height)
@@ -218,12 +227,6 @@ class Sheet:
             self._folded(words.get_text(), words.get_size(), weight, max(wide, 2 * LEAST))
         )
 
-    def _crowded(self, width: float, height: float | None) -> bool:
-        """Whether the names of curves would leave too little to the curves."""
-        # Of panels that stand below each other, those names count that need most.
-        beside = dict(sorted((panel.box[0], panel.needs[2]) for panel in self.panels))
-        return height is not None or sum(beside.values()) > WIDE * width
-
     def _key_below(self, width: float) -> None:
         """The names of curves below all panels, as there is no room beside them."""
         for end in self.ends:
@@ -239,8 +242,7 @@ class Sheet:
         ]
         for columns in (4, 3, 2, 1):
             place = {"loc": "upper left", "borderpad": 0, "ncols": columns, "columnspacing": 1.2}
-            legend = self.key(axes, names, **place)
-            if self._in_points(legend.get_window_extent().width) < room:
+            if self._in_points(self.key(axes, names, **place).get_window_extent().width) < room:
                 break
 
     def _place(self, width: float, height: float | None) -> None:
@@ -305,12 +307,8 @@ class Sheet:
         if self.ax is not None:
             return 0.0, 0.0
         theme, title = self.theme, self.frame.title
-        above = [
-            (self.question, 13.5, "bold", theme.ink),
-            (self.title, 10.5, "normal", theme.muted),
-        ]
-        if isinstance(title, str):
-            above = [(title, 12.0, "bold", theme.ink)]
+        own = (self.question, 13.5, "bold", theme.ink), (self.title, 10.5, "normal", theme.muted)
+        above = ((title, 12.0, "bold", theme.ink),) if isinstance(title, str) else own
         below = [(text, 9.5, "normal", theme.muted) for text in self.paragraphs]
         self.lines = tuple(
             [
@@ -318,7 +316,7 @@ class Sheet:
                 for text, size, weight, colour in shown
                 for line in self._lines(text, self.points(size), weight, width)
             ]
-            for shown in (above if title else [], below if self.frame.caption else [])
+            for shown in (above if title else (), below if self.frame.caption else ())
         )
         high, low = (sum(LINE * size for _, size, *_ in lines) for lines in self.lines)
         return math.ceil(high + GAP) if high else 0, math.ceil(low + GAP) if low else 0
@@ -362,7 +360,7 @@ class Sheet:
     def pixels(self) -> tuple[int, int] | None:
         """Rows and columns that matrices want, if they are drawn with others."""
         for axes, shape, most in self.tiles:
-            wanted = device(axes)
+            wanted = layout.device(axes)
             if any(min(n, all_) != had for n, all_, had in zip(wanted, most, shape, strict=True)):
                 return wanted
         return None

@@ -16,8 +16,9 @@ OTHER = 6  # the style of B beside several curves of A
 def together(first: Sequence[Panel], second: Sequence[Panel]) -> list[Panel]:
     """Panels of one kind and name as one, the others one after the other."""
     by_id, used = {panel.id: panel for panel in second}, {panel.id for panel in first}
-    panels = [both for panel in first for both in _pair(panel, by_id.get(panel.id))]
-    return panels + [_second(panel) for panel in second if panel.id not in used]
+    return [both for panel in first for both in _pair(panel, by_id.get(panel.id))] + [
+        _second(panel) for panel in second if panel.id not in used
+    ]
 
 
 def _pair(panel: Panel, twin: Panel | None) -> list[Panel]:

@@ -27,6 +27,14 @@ class Tick:
     text: str
 
 
+@dataclass(frozen=True, kw_only=True)
+class Described:
+    """What the data of every picture say of themselves."""
+
+    title: str
+    caption: tuple[str, ...]
+
+
 def whole(n: float) -> str:
     """An integer with its thousands apart."""
     return f"{round(n):,}".replace("-", MINUS)

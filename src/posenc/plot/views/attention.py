@@ -19,7 +19,7 @@ from posenc.plot import palette
 from posenc.plot.columns import Params, Table, check_learned, check_word, settled
 from posenc.plot.content import Content, content_of
 from posenc.plot.panels.grammar import Heatmap, words
-from posenc.plot.panels.text import brief, number, present, signed, whole
+from posenc.plot.panels.text import Described, brief, number, present, signed, whole
 from posenc.plot.rows import pictures_of, refuse, require
 from posenc.plot.views.rotation import turned_channels
 
@@ -34,7 +34,7 @@ MOST_NUMBERS = 16  # words up to which the numbers stand in the cells
 
 
 @dataclass(frozen=True)
-class AttentionView:
+class AttentionView(Described):
     """A head at work on a sentence."""
 
     order: tuple[int, ...]
@@ -48,8 +48,6 @@ class AttentionView:
     words: tuple[str, ...]  # as they stand
     softmax: str
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 class ScoreParts(NamedTuple):
@@ -176,8 +174,12 @@ def data(
     causal = content.causal if causal is None else causal
     typed = np.arange(len(content.words))
     now = typed if order is None else np.array(order)
-    fits, expected = sorted(now.tolist()) == typed.tolist(), f"each of 0 to {len(typed) - 1} once"
-    require(fits, " attention: order", expected, now.tolist())
+    require(
+        sorted(now.tolist()) == typed.tolist(),
+        " attention: order",
+        f"each of 0 to {len(typed) - 1} once",
+        now.tolist(),
+    )
     head = _ShippedHead(spec, content, params, dtype)
     scores, weights, _ = head.attended(now, offset(len(typed), shift), causal=causal)
     start, _, outputs = head.attended(now, typed, causal=causal)
@@ -198,8 +200,8 @@ def data(
         tuple(content.words[place] for place in now.tolist()),
         softmax,
         1.0 if softmax == "rows" else palette.largest(scores) or 1.0,
-        "no positions" if spec is None else brief(spec),
-        _caption(content, shift, float(change), causal=causal),
+        title="no positions" if spec is None else brief(spec),
+        caption=_caption(content, shift, float(change), causal=causal),
     )
 
 

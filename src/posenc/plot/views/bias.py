@@ -22,7 +22,7 @@ from posenc.plot.columns import (
     sides_of,
 )
 from posenc.plot.panels.grammar import Chart, Heatmap, Mark, Matrix, Series, cells, float32, values
-from posenc.plot.panels.text import brief, number, plural, present, spread, whole
+from posenc.plot.panels.text import Described, brief, number, plural, present, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.response import reduced
 from posenc.plot.rows import refuse, require
@@ -37,7 +37,7 @@ WHAT = {"none": "bias", "rows": "attention of the bias alone"}
 
 
 @dataclass(frozen=True)
-class BiasView:
+class BiasView(Described):
     """Biases of some heads."""
 
     heads: tuple[int, ...]
@@ -52,8 +52,6 @@ class BiasView:
     slopes: np.ndarray | None
     softmax: str
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -79,6 +77,7 @@ def data(
     values = np.stack([view.matrix(head, pixels) for head in chosen])
     offsets, curves, by_offset = view.curves(chosen)
     slopes = spec.arrays.get("slopes")
+    edges = np.unique(np.asarray(spec.arrays.get("thresholds", ()), dtype=np.int64))
     bias = BiasView(
         heads=chosen,
         values=values,
@@ -88,7 +87,7 @@ def data(
         offsets=offsets,
         curves=curves,
         by_offset=by_offset,
-        edges=_edges(spec, view.count),
+        edges=np.asarray(edges[(edges < NEVER) & (edges < view.count)]),
         slopes=None if slopes is None else np.asarray(slopes)[list(chosen)],
         softmax=softmax,
         # Of attention the last query says it, which sees most keys: one of one key has the share 1.
@@ -190,11 +189,6 @@ class _BiasEntries:
         )
 
 
-def _edges(spec: Any, count: int) -> np.ndarray:
-    edges = np.unique(np.asarray(spec.arrays.get("thresholds", ()), dtype=np.int64))
-    return np.asarray(edges[(edges < NEVER) & (edges < count)])
-
-
 def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
     heads, rows = len(bias.heads), bias.softmax == "rows"
     buckets = plural(len(bias.edges) + 1, "bucket")
@@ -280,8 +274,9 @@ def _matrix(data: BiasView, place: int) -> Heatmap:
     """One head on its own scale, so that each is seen; attention on one scale for all."""
     head, matrix, shares = data.heads[place], data.values[place], data.softmax == "rows"
     # Pixels are means, so the curves may reach further.
-    most = max(map(palette.largest, (matrix, data.curves[place]))) or 1.0
-    limit = data.limit if shares else most
+    limit = (
+        data.limit if shares else (max(map(palette.largest, (matrix, data.curves[place]))) or 1.0)
+    )
     missing = np.broadcast_to(data.masked, matrix.shape) | ~np.isfinite(matrix)
     return Heatmap(
         id=f"head-{head}",

@@ -10,18 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import suggest
 from posenc.plot.columns import Table
 from posenc.plot.palette import largest
-from posenc.plot.panels.text import brief, number
-from posenc.plot.rows import PICTURES, view_of
+from posenc.plot.panels.text import Described, brief, number
+from posenc.plot.rows import PICTURES, require, view_of
 
 # The pictures of one encoding that are drawn for two, and the array of which A - B is taken.
 VIEWS = {row.name: row.difference for row in PICTURES.values() if row.difference is not None}
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Described):
     """A picture of two encodings."""
 
     view: str
@@ -31,14 +31,11 @@ class Compare:
     why: str
     limit: float
     largest: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def check(view: str) -> None:
     """Raise unless two encodings can be compared in a picture."""
-    if view not in VIEWS:
-        raise bad_argument("plot compare", "a picture", repr(view), suggest(view, VIEWS))
+    require(view in VIEWS, " compare", "a picture", repr(view), suggest(view, VIEWS))
 
 
 def data(
@@ -58,14 +55,6 @@ def data(
     limit = max(limit_of(first), limit_of(second))
     difference, why = _difference(view, first, second)
     most = largest(difference) if difference is not None and difference.size else math.nan
-    caption = (
-        f"A: {brief(a)}. B: {brief(b)}.",
-        f"No difference is drawn: {why}."
-        if difference is None
-        else f"Largest difference {number(most)}; A and B up to ±{number(limit)}.",
-        *(f"A: {text}" for text in first.caption),
-        *(f"B: {text}" for text in second.caption if text not in first.caption),
-    )
     return Compare(
         view,
         first,
@@ -74,8 +63,15 @@ def data(
         why,
         limit,
         most,
-        f"{view}: A, B" + (" and A − B" if difference is not None else ""),
-        caption,
+        title=f"{view}: A, B" + (" and A − B" if difference is not None else ""),
+        caption=(
+            f"A: {brief(a)}. B: {brief(b)}.",
+            f"No difference is drawn: {why}."
+            if difference is None
+            else f"Largest difference {number(most)}; A and B up to ±{number(limit)}.",
+            *(f"A: {text}" for text in first.caption),
+            *(f"B: {text}" for text in second.caption if text not in first.caption),
+        ),
     )
 
 

@@ -13,7 +13,7 @@ from posenc._core.spec.spec import Spec
 from posenc.plot import palette
 from posenc.plot.columns import ColumnWaves, Params, Table, matrix, source
 from posenc.plot.panels.grammar import Strip, Strips, float32
-from posenc.plot.panels.text import brief, number, present, signed, whole
+from posenc.plot.panels.text import Described, brief, number, present, signed, whole
 from posenc.plot.raster import span
 from posenc.plot.rows import pictures_of, refuse, require
 
@@ -36,7 +36,7 @@ class Partner:
 
 
 @dataclass(frozen=True)
-class Counter:
+class Counter(Described):
     """The bits of positions and the waves that go with them."""
 
     bits: np.ndarray
@@ -48,8 +48,6 @@ class Counter:
     at: int | None
     digits: str
     row: np.ndarray | None
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -168,11 +166,11 @@ def rows(data: Any) -> Table:
 
 def panels(data: Counter) -> tuple[Strips, ...]:
     """Bits and waves, and the row of the position that is looked at."""
-    usual = "bars: the bit is 1; curves: the wave that turns as fast"
-    of_one = f"position {whole(data.at or 0)} in binary: {data.digits}"
     strips = Strips(
         "counter",
-        usual if data.at is None else of_one,
+        "bars: the bit is 1; curves: the wave that turns as fast"
+        if data.at is None
+        else f"position {whole(data.at or 0)} in binary: {data.digits}",
         tuple(_strips(data)),
         "diverging",
         columns=tuple(map(whole, range(*data.positions))),
@@ -196,8 +194,7 @@ def _strips(data: Counter) -> Iterator[Strip]:
             if partner.pair is None
             else f", pair {partner.pair}: {number(partner.wavelength)}"
         )
-        tile = palette.indices(wave[::FINE][: len(bits)])
-        yield Strip(label, tile, at=at, curve=float32(wave))
+        yield Strip(label, palette.indices(wave[::FINE][: len(bits)]), at=at, curve=float32(wave))
 
 
 def _row(data: Counter, row: np.ndarray) -> Strips:

@@ -14,7 +14,7 @@ from posenc.detect.locate import Fit, Interval, Location, locate, read_value
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.plot.columns import Params, Table, source
 from posenc.plot.panels.grammar import Axis, Chart, Mark, Series, float32
-from posenc.plot.panels.text import brief, spread, whole
+from posenc.plot.panels.text import Described, brief, spread, whole
 from posenc.plot.rows import pictures_of, refuse
 
 MOST_SHOWN = 40  # positions of a convention
@@ -39,15 +39,13 @@ class CandidatePositions:
 
 
 @dataclass(frozen=True)
-class Find:
+class Find(Described):
     """Where values come from, convention by convention."""
 
     asked: str
     candidates: tuple[CandidatePositions, ...]
     location: Location
     within: tuple[float, float]
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -71,8 +69,8 @@ def data(
         tuple(_candidates(fit, read) for fit in located.fits),
         located,
         located.within,
-        brief(spec),
-        located.story,
+        title=brief(spec),
+        caption=located.story,
     )
 
 

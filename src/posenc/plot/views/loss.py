@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import suggest
 from posenc.detect.extend.rules import RULES, Baseline
 from posenc.functional import frequencies
 from posenc.plot import palette
@@ -27,7 +27,8 @@ from posenc.plot.panels.grammar import (
     float32,
     values,
 )
-from posenc.plot.panels.text import count, number, signed, spread, whole
+from posenc.plot.panels.text import Described, count, number, signed, spread, whole
+from posenc.plot.rows import require
 from posenc.plot.trained import LossCurve, TrainedLosses, trained_losses
 
 USUAL = "yarn"
@@ -46,15 +47,13 @@ LABELS = {
 
 
 @dataclass(frozen=True)
-class LossView:
+class LossView(Described):
     """The losses, one rule that is shown beside unchanged RoPE, and the pairs under both."""
 
     rule: str
     losses: TrainedLosses
     unseen: dict[str, np.ndarray]  # (pairs, columns) by rule
     slow: int
-    title: str
-    caption: tuple[str, ...]
 
     def at(self, name: str, times: float) -> float:
         """The mean loss before a position, in trained lengths."""
@@ -66,14 +65,18 @@ def data(rule: str = USUAL) -> LossView:
     """The losses, with one rule in front."""
     losses = trained_losses()
     measured = [name for name in LABELS if name in RULES]
-    if rule not in measured:
-        todo = f"{suggest(rule, measured)} Losses were measured under {', '.join(measured)}."
-        raise bad_argument("plot stretch: rules", "a rule whose loss was measured", rule, todo)
+    require(
+        rule in measured,
+        " stretch: rules",
+        "a rule whose loss was measured",
+        rule,
+        f"{suggest(rule, measured)} Losses were measured under {', '.join(measured)}.",
+    )
     baseline = Baseline(losses.spec, losses.trained)
     unseen = {name: _unseen(baseline, name, losses) for name in dict.fromkeys(("none", rule))}
     slow = int(baseline.slow.sum())
     title = f"Trained on {losses.trained} characters, read at {losses.length}"
-    return LossView(rule, losses, unseen, slow, title, _caption(losses, baseline))
+    return LossView(rule, losses, unseen, slow, title=title, caption=_caption(losses, baseline))
 
 
 def _unseen(baseline: Baseline, rule: str, losses: TrainedLosses) -> np.ndarray:
@@ -81,8 +84,10 @@ def _unseen(baseline: Baseline, rule: str, losses: TrainedLosses) -> np.ndarray:
     scaling = RULES[rule].make(losses.length / losses.trained, losses.trained)
     steps = np.asarray(frequencies(baseline.spec.replace(scaling=scaling)), dtype=np.float64)
     distances = np.arange(losses.length)
-    angles = np.mod(distances[:, None] * steps, 2 * np.pi)
-    beyond = baseline.slow & (angles >= baseline.steps * baseline.trained * (1 - 1e-9))
+    beyond = baseline.slow & (
+        np.mod(distances[:, None] * steps, 2 * np.pi)
+        >= baseline.steps * baseline.trained * (1 - 1e-9)
+    )
     shares = np.cumsum(beyond, axis=0) / (distances + 1)[:, None]
     every = losses.length // COLUMNS
     return np.asarray(shares[every - 1 :: every].T)

@@ -168,19 +168,27 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
     if scale == "log":
         low = max(start, 1)
         require(stop - 1 > low, " offset: offsets", "more than 2 for log", stop)
-        spread = np.exp(np.linspace(np.log(low), np.log(stop - 1), pixels))
-        return np.unique(np.rint(spread).astype(np.int64).clip(low, stop - 1))
-    if stop - start <= 4 * pixels:
-        return np.arange(start, stop, dtype=np.int64)
-    return start + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
+        return np.unique(
+            np.rint(np.exp(np.linspace(np.log(low), np.log(stop - 1), pixels)))
+            .astype(np.int64)
+            .clip(low, stop - 1)
+        )
+    return (
+        np.arange(start, stop, dtype=np.int64)
+        if stop - start <= 4 * pixels
+        else start
+        + np.floor((np.arange(pixels) + 0.5) * ((stop - start) / pixels)).astype(np.int64)
+    )
 
 
 def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
     """How many offsets each of those that are shown stands for, without rounding."""
     first, last, steps = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
-    if scale == "log":
-        return shown * (last / first) ** (1 / steps) - shown
-    return np.full(len(shown), (last - first) / steps)
+    return (
+        shown * (last / first) ** (1 / steps) - shown
+        if scale == "log"
+        else np.full(len(shown), (last - first) / steps)
+    )
 
 
 def _of_pairs(
@@ -192,8 +200,7 @@ def _of_pairs(
         mean = products(steps, shown) * factor
         return mean, mean, mean, "none"
     several = LOOKED_AT if len(shown) * LOOKED_AT * len(steps) <= MOST_PRODUCTS else 2
-    spread = (np.arange(several)[:, None] * GOLDEN) % 1.0
-    parts = np.floor(spread * gaps).astype(np.int64) + shown
+    parts = np.floor(((np.arange(several)[:, None] * GOLDEN) % 1.0) * gaps).astype(np.int64) + shown
     values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
     # Each wave by what a pixel may show of it: means of a few offsets would beat.
     mean = products(steps, shown, _covered(shown, scale)) * factor
@@ -287,9 +294,11 @@ def panels(data: Offset, label: str = "") -> tuple[Chart, ...]:
     low, high = spread(min(float(data.low.min()), 0.0), float(data.high.max()))
     low = low if data.low.min() < 0 else 0.0
     first, last = float(data.offsets[0]), float(data.offsets[-1])
-    x = values("distance, positions", min(first, last - 1), max(last, 1.0), most=8)
-    if data.axis == "log":
-        x = logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
+    x = (
+        logarithmic("distance, positions (log)", max(first, 1.0), max(last, 2.0))
+        if data.axis == "log"
+        else values("distance, positions", min(first, last - 1), max(last, 1.0), most=8)
+    )
     band = BANDS[data.band]
     return (
         Chart(
@@ -361,8 +370,9 @@ def decay(
     for first, end in itertools.pairwise(
         np.unique(np.rint(np.geomspace(1, farthest + 1, points + 1)).astype(np.int64)).tolist()
     ):
-        m = np.unique(np.linspace(first, end - 1, EACH).astype(np.int64))
-        waves = np.exp(1j * m[:, None] * f)
+        waves = np.exp(
+            1j * np.unique(np.linspace(first, end - 1, EACH).astype(np.int64))[:, None] * f
+        )
         same = waves.real.mean(axis=1)
         spread = (waves.real**2).sum(axis=1) / pairs**2
         sums = np.abs(waves.cumsum(axis=1)).sum(axis=1) / (pairs * (pairs + 1) / 2)

@@ -16,7 +16,7 @@ from posenc.encodings.rotary.pairing import Pairing
 from posenc.functional import cos_sin, rotate
 from posenc.plot.columns import Params, Table, check_learned, evenly, matrix, settled
 from posenc.plot.panels.grammar import Arcs, Chart, Dial, Dials, Series, cells, float32, values
-from posenc.plot.panels.text import brief, number, spread, whole
+from posenc.plot.panels.text import Described, brief, number, spread, whole
 from posenc.plot.raster import span
 from posenc.plot.rows import refuse, require
 
@@ -52,7 +52,7 @@ class Scores:
 
 
 @dataclass(frozen=True)
-class RotationView:
+class RotationView(Described):
     """A query and a key turned."""
 
     positions: tuple[int, int]
@@ -65,8 +65,6 @@ class RotationView:
     scores: tuple[Scores, ...]
     channels: np.ndarray  # (pairs, 2)
     order: str
-    title: str
-    caption: tuple[str, ...]
 
     @property
     def stays(self) -> bool:
@@ -121,8 +119,8 @@ def data(
         _scores(spec, q, k, distance, n, params=params),
         np.array(spec.channels.channels(2 * spec.pairs)),
         spec.channels.order,
-        brief(spec),
-        (),
+        title=brief(spec),
+        caption=(),
     )
     return replace(picture, caption=_caption(picture))
 

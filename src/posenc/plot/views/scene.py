@@ -12,7 +12,7 @@ from posenc.detect.explain import from_hf
 from posenc.plot.columns import Table
 from posenc.plot.palette import EMPTY, LINE
 from posenc.plot.panels.grammar import Axis, Heatmap, Matrix
-from posenc.plot.panels.text import Tick, number, present
+from posenc.plot.panels.text import Described, Tick, number, present
 from posenc.plot.rows import require
 from posenc.presets import diffusion
 
@@ -51,12 +51,10 @@ class PlacedModel:
 
 
 @dataclass(frozen=True)
-class SceneView:
+class SceneView(Described):
     """A scene in the coordinates of several models."""
 
     models: tuple[PlacedModel, ...]
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -92,8 +90,10 @@ def data(
     )
     return SceneView(
         models,
-        ", ".join(f"{part} {' × '.join(map(str, np.ravel(n)[-2:]))}" for part, n in sizes.items()),
-        present(
+        title=", ".join(
+            f"{part} {' × '.join(map(str, np.ravel(n)[-2:]))}" for part, n in sizes.items()
+        ),
+        caption=present(
             *(f"{model.name}: {_words(model)}." for model in models),
             f"Tokens as diffusers {diffusion.VERSION} counts them, on one scale; below each map, a "
             "strip for each other axis. Where parts share a place, the smaller lies in the larger.",
@@ -143,8 +143,9 @@ def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
 
 def _words(model: PlacedModel) -> str:
     shown = ((part, model.positions[model.parts == n]) for n, part in enumerate(PARTS))
-    parts = (f"{part} {ranges(model.axes, rows)}" for part, rows in shown if len(rows))
-    return "; ".join((*parts, *model.lacks))
+    return "; ".join(
+        (*(f"{part} {ranges(model.axes, rows)}" for part, rows in shown if len(rows)), *model.lacks)
+    )
 
 
 def ranges(axes: tuple[str, ...], positions: np.ndarray) -> str:

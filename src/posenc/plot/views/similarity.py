@@ -10,7 +10,7 @@ import numpy as np
 from posenc.plot import palette
 from posenc.plot.columns import Params, Table, TableSource, check_word, matrix, source
 from posenc.plot.panels.grammar import Heatmap, cells
-from posenc.plot.panels.text import brief, number, present
+from posenc.plot.panels.text import Described, brief, number, present
 from posenc.plot.raster import MOST_NUMBERS, placed, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.rows import require
@@ -20,7 +20,7 @@ MOST_COLUMNS = 1 << 22
 
 
 @dataclass(frozen=True)
-class Similarity:
+class Similarity(Described):
     """Products of rows, position by position."""
 
     values: np.ndarray
@@ -29,8 +29,6 @@ class Similarity:
     kind: str
     defect: float
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -67,7 +65,14 @@ def data(
         f"Colours end at ±{number(limit)}.",
     )
     return Similarity(
-        values, (start, stop), per_pixel, kind, share, limit, brief(table.spec), caption
+        values,
+        (start, stop),
+        per_pixel,
+        kind,
+        share,
+        limit,
+        title=brief(table.spec),
+        caption=caption,
     )
 
 
@@ -91,9 +96,11 @@ def _rows(table: TableSource, start: int, stop: int, rows: int, kind: str) -> np
     tile = tile_of(table, (start, stop), rows=rows, columns=table.width, order="stored")
     if kind == "dot":
         return tile.values
-    if rows == count:
-        return sized(tile.values, kind)
-    return tile.values / float(np.linalg.norm(table.rows(tile.places), axis=1).mean())
+    return (
+        sized(tile.values, kind)
+        if rows == count
+        else tile.values / float(np.linalg.norm(table.rows(tile.places), axis=1).mean())
+    )
 
 
 def rows(data: Any) -> Table:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import PosencError, bad_argument, suggest
+from posenc._core.errors import PosencError, suggest
 from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
 from posenc.detect.extend.rules import RULES as EXTENDING
 from posenc.encodings.rotary.rope import RoPE
@@ -118,8 +118,7 @@ def data(
     require(fits, " stretch", "a length and a factor of at least 1", received)
     names = tuple(RULES) if rules is None else rules
     wrong = next((name for name in names if name not in RULES), None)
-    if wrong is not None:
-        raise bad_argument("plot stretch: rules", "rules", repr(wrong), suggest(wrong, RULES))
+    require(wrong is None, " stretch: rules", "rules", repr(wrong), suggest(wrong, RULES))
     plain, length = spec.replace(scaling=()), round(trained * grown)
     baseline, before = Baseline(plain, trained), wavelengths(plain)
     slow = before > trained
@@ -169,12 +168,15 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
     after = wavelengths(settled)
     with np.errstate(invalid="ignore"):
         stretch = np.where(np.isinf(before), 1.0, after / before)
-    label = (
+    return Rule(
+        name,
         (" and ".join(type(s).__name__ for s in spec.scalings) + ", as given")
         if name == "given"
-        else RULES[name]
+        else RULES[name],
+        after,
+        stretch,
+        effect(baseline, settled, length),
     )
-    return Rule(name, label, after, stretch, effect(baseline, settled, length))
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:
@@ -214,9 +216,11 @@ def rows(data: Any) -> Table:
 
 def panels(data: Stretch, front: str = "") -> tuple[Chart | Matrix | TableOfText, ...]:
     """Wavelengths and stretch of each pair, with one rule in front, and the counts; or losses."""
-    if data.loss is not None:
-        return measured.panels(data.loss)
-    return _wavelengths(data, front), _stretches(data, front), _counts(data)
+    return (
+        measured.panels(data.loss)
+        if data.loss is not None
+        else (_wavelengths(data, front), _stretches(data, front), _counts(data))
+    )
 
 
 def _series(data: Stretch, what: str, front: str) -> tuple[Series, ...]:

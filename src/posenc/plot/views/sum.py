@@ -14,7 +14,7 @@ from posenc.functional import add, table
 from posenc.plot import palette
 from posenc.plot.columns import Params, Table, check_learned
 from posenc.plot.panels.grammar import Heatmap, Matrix, cells, words
-from posenc.plot.panels.text import brief, number, present
+from posenc.plot.panels.text import Described, brief, number, present
 from posenc.plot.rows import refuse, require
 
 MOST_TOKENS = 256
@@ -22,7 +22,7 @@ MOST_NUMBERS = 1 << 20
 
 
 @dataclass(frozen=True)
-class SumView:
+class SumView(Described):
     """Embeddings, encodings, and what is added of them."""
 
     tokens: tuple[str, ...]
@@ -35,8 +35,6 @@ class SumView:
     origin: str
     limit: float
     ratio: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -73,13 +71,6 @@ def data(
     scaled = x * scale
     size = float(np.sqrt(np.mean(scaled**2)))
     ratio = float(np.sqrt(np.mean(encoding**2))) / size if size else float("inf")
-    caption = present(
-        f"Embeddings: {origin}.",
-        f"Embeddings are multiplied by {number(scale)}." if scale != 1 else "",
-        f"The encodings are {number(ratio, 3)} times as long as what they are added to."
-        if spec.width == spec.dim
-        else f"The table is appended: the input is {spec.width} wide.",
-    )
     return SumView(
         tuple(words),
         offset,
@@ -91,8 +82,14 @@ def data(
         origin,
         max(float(np.abs(part).max()) for part in (x, scaled, encoding, total)) or 1.0,
         ratio,
-        brief(spec),
-        caption,
+        title=brief(spec),
+        caption=present(
+            f"Embeddings: {origin}.",
+            f"Embeddings are multiplied by {number(scale)}." if scale != 1 else "",
+            f"The encodings are {number(ratio, 3)} times as long as what they are added to."
+            if spec.width == spec.dim
+            else f"The table is appended: the input is {spec.width} wide.",
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from posenc.encodings.table.column_phases import inner
 from posenc.plot import palette
 from posenc.plot.columns import TURN, ColumnWaves, Params, Table, TableSource, matrix, source
 from posenc.plot.panels.grammar import Axis, Heatmap, Mark, cells
-from posenc.plot.panels.text import brief, number, plural, present
+from posenc.plot.panels.text import Described, brief, number, plural, present
 from posenc.plot.raster import Tile, TilePixels, arranged, placed, tile_of
 from posenc.plot.rows import require
 
@@ -35,13 +35,11 @@ COLUMNS = {
 
 
 @dataclass(frozen=True)
-class TableView:
+class TableView(Described):
     """The picture of a table."""
 
     tile: Tile
     source: TableSource
-    title: str
-    caption: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def data(
     """The table in at most `rows` x `columns` pixels; see `posenc.plot.raster.tile`."""
     table = source(spec, params=params, length=length, grid=grid)
     tile = tile_of(table, positions, **pixels)
-    return TableView(tile, table, brief(table.spec), tile.caption)
+    return TableView(tile, table, title=brief(table.spec), caption=tile.caption)
 
 
 def cell(
@@ -131,34 +129,37 @@ def _again(step: int, wide: int, position: int, start: int, stop: int) -> tuple[
 
 
 def _start(table: TableSource) -> int:
-    matrix = getattr(table.spec, "matrix", None) or getattr(inner(table.spec), "matrix", None)
-    arrangement = getattr(matrix, "arrangement", None)
+    arrangement = getattr(
+        getattr(table.spec, "matrix", None) or getattr(inner(table.spec), "matrix", None),
+        "arrangement",
+        None,
+    )
     return 0 if arrangement is None else int(arrangement.start)
 
 
 def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int) -> str:
     """The formula as papers print it where the ladder is theirs, else with the frequency."""
     front = "" if waves.amplitude == 1 else f"{number(waves.amplitude)} × "
-    if _as_printed(spec):
-        return f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
-    return f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
-
-
-def _as_printed(spec: Any) -> bool:
-    """Whether frequencies are base ** (-2i/d) and nothing else acts on them."""
-    simple = getattr(spec, "ladder", None) == Ladder() and isinstance(spec.base, float)
+    # Frequencies are base ** (-2i/d) and nothing else acts on them.
     return (
-        simple
-        and not getattr(spec, "scalings", ())
-        and getattr(spec, "arrangement", Arrangement()).rule == "single"
+        f"{front}{function}({moved} / {spec.base:g}^({2 * int(waves.pair[dim])}/{spec.dim}))"
+        if (
+            getattr(spec, "ladder", None) == Ladder()
+            and isinstance(spec.base, float)
+            and not getattr(spec, "scalings", ())
+            and getattr(spec, "arrangement", Arrangement()).rule == "single"
+        )
+        else f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
     )
 
 
 def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
-    if (stop - start) * table.width > MOST_COUNTED:
-        return None
-    return int(
-        (np.abs(table.values(np.arange(start, stop), np.array([dim])) - value) <= NEAR).sum()
+    return (
+        None
+        if (stop - start) * table.width > MOST_COUNTED
+        else int(
+            (np.abs(table.values(np.arange(start, stop), np.array([dim])) - value) <= NEAR).sum()
+        )
     )
 
 
@@ -239,8 +240,10 @@ def heatmap(picture: Tile, drawn: np.ndarray, indices: np.ndarray | None = None)
 
 def across(drawn: np.ndarray, dims: tuple[int, int], order: str = "sin_cos") -> Axis:
     """The axis of dimensions, in the order in which they are drawn."""
-    if (drawn == np.arange(len(drawn))).all():
-        return cells(COLUMNS["stored"], *dims, key="j")
-    return cells(
-        COLUMNS[order], *dims, key="j", to=drawn[slice(*dims)].astype(np.int32), names=drawn
+    return (
+        cells(COLUMNS["stored"], *dims, key="j")
+        if (drawn == np.arange(len(drawn))).all()
+        else cells(
+            COLUMNS[order], *dims, key="j", to=drawn[slice(*dims)].astype(np.int32), names=drawn
+        )
     )

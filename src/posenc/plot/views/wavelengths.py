@@ -14,7 +14,7 @@ from posenc.encodings.table.column_phases import inner
 from posenc.functional import wavelengths
 from posenc.plot.columns import Table, settled
 from posenc.plot.panels.grammar import Chart, Mark, Series, cells, float32, logarithmic, values
-from posenc.plot.panels.text import brief, number, plural, whole
+from posenc.plot.panels.text import Described, brief, number, plural, whole
 from posenc.plot.rows import refuse, require
 
 MOST_SPECS = 8
@@ -35,14 +35,12 @@ class SpecWavelengths:
 
 
 @dataclass(frozen=True)
-class Wavelengths:
+class Wavelengths(Described):
     """The wavelengths of some encodings."""
 
     ladders: tuple[SpecWavelengths, ...]
     mark: int | None
     over: Over
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -77,8 +75,8 @@ def data(
         ladders,
         mark,
         over or usual,
-        ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
-        tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
+        title=ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
+        caption=tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
     )
 
 
@@ -88,20 +86,16 @@ def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
         refuse("wavelengths", spec, "an encoding with sinusoidal phases")
     lengths = wavelengths(plain)
     finite = lengths[np.isfinite(lengths)]
+    ladder, base = getattr(plain, "ladder", None), getattr(plain, "base", None)
+    usual = getattr(ladder, "spacing", None) == "geometric" and getattr(ladder, "first", 0) == 1
     return SpecWavelengths(
         label,
         lengths,
         (np.arange(len(lengths)) + 0.5) / len(lengths),
         float(finite.max()) if len(finite) else math.inf,
-        _often_said(plain),
+        2 * math.pi * base if usual and isinstance(base, float) else None,
         None if length is None else int((lengths <= length).sum()),
     )
-
-
-def _often_said(spec: Any) -> float | None:
-    ladder, base = getattr(spec, "ladder", None), getattr(spec, "base", None)
-    usual = getattr(ladder, "spacing", None) == "geometric" and getattr(ladder, "first", 0) == 1
-    return 2 * math.pi * base if usual and isinstance(base, float) else None
 
 
 def _sentence(ladder: SpecWavelengths, length: int | None, *, alone: bool) -> str:

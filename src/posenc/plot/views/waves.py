@@ -20,7 +20,7 @@ from posenc.plot.columns import (
     source,
 )
 from posenc.plot.panels.grammar import Chart, Series, banded, cells, values
-from posenc.plot.panels.text import brief, number, plural, present
+from posenc.plot.panels.text import Described, brief, number, plural, present
 from posenc.plot.raster import MOST_PIXELS, around, placed
 from posenc.plot.response import FADE, FULL, centres, edges, gain, reduced
 from posenc.plot.rows import require
@@ -30,14 +30,12 @@ USUAL = 5  # curves where none are named
 
 
 @dataclass(frozen=True)
-class WavesView:
+class WavesView(Described):
     """Some columns over positions."""
 
     curves: tuple[Curve, ...]
     positions: tuple[int, int]
     limit: float
-    title: str
-    caption: tuple[str, ...]
 
 
 def data(
@@ -58,7 +56,7 @@ def data(
     curves = tuple(curve_of(table, dim, ends, pixels=pixels) for dim in chosen)
     most = max(float(max(abs(c.low.min()), abs(c.high.max()))) for c in curves)
     limit = most if table.waves is None else abs(table.waves.amplitude)
-    return WavesView(curves, ends, limit or 1.0, brief(table.spec), _caption(curves))
+    return WavesView(curves, ends, limit or 1.0, title=brief(table.spec), caption=_caption(curves))
 
 
 def _usual(table: TableSource) -> list[int]:
