@@ -15,10 +15,19 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.io.checkpoints import load
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.config.view import Keys, Notes, check_name
+from posenc.detect.explain.config.view import (
+    BASES,
+    FRACTIONS,
+    GLOBAL,
+    LOCAL,
+    LOCAL_BASES,
+    SHARE,
+    Keys,
+    Notes,
+    check_name,
+)
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
-from posenc.detect.explain.spellings import BASES, FRACTIONS, GLOBAL, LOCAL, LOCAL_BASES, SHARE
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")

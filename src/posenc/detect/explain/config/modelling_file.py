@@ -17,9 +17,8 @@ from posenc._core.errors import PosencError
 from posenc._core.io import inputs
 from posenc._core.reading import Layer, Source
 from posenc.detect.explain.config.unread_keys import unread
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import HEAD_COUNTS, Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.spellings import HEAD_COUNTS
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.presets.families import Family, class_parts
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.config.view import HEAD_COUNTS, MAIN_PARTS, Keys
 from posenc.detect.explain.rotary.entries import has_rotary
-from posenc.detect.explain.spellings import HEAD_COUNTS, MAIN_PARTS
 from posenc.presets.families import (
     NO_CLASS,
     ClassParts,

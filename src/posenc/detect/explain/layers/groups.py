@@ -6,7 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc._core.reading import Layer
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import (
+    GLOBAL,
+    LOCAL,
+    LOCAL_BASES,
+    MORE_LAYERS,
+    OTHER,
+    SHARE,
+    THETA_KEYS,
+    TYPE_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+)
 from posenc.detect.explain.layers.non_rotary import applies
 from posenc.detect.explain.layers.types import attentions_of, layer_count, traits_of, types_of
 from posenc.detect.explain.rotary.class_groups import (
@@ -19,16 +32,6 @@ from posenc.detect.explain.rotary.class_groups import (
     warn_of_theta,
     with_additions,
     with_class,
-)
-from posenc.detect.explain.spellings import (
-    GLOBAL,
-    LOCAL,
-    LOCAL_BASES,
-    MORE_LAYERS,
-    OTHER,
-    SHARE,
-    THETA_KEYS,
-    TYPE_KEYS,
 )
 from posenc.presets.families import NO_CLASS, ClassDefaults, ClassWindows, ReadRule, class_windows
 

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
-from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
-from posenc.detect.explain.spellings import (
+from posenc.detect.explain.config.view import (
     COUNT_KEYS,
     GLOBAL,
     LISTED,
@@ -18,7 +15,13 @@ from posenc.detect.explain.spellings import (
     PATTERN_KEYS,
     SHARE,
     TYPE_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
 )
+from posenc.detect.explain.layers.non_rotary import applies
+from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
 from posenc.presets.families import ClassDefaults, ReadRule, stretched
 from posenc.presets.row_types import ByLayer, InnerLayers, NoRope
 

@@ -8,14 +8,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
-from posenc.detect.explain.spellings import (
+from posenc.detect.explain.config.view import (
     DICTIONARIES,
     LISTED,
     LOCAL,
     LOCAL_BASES,
     SHARE,
     THETA_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    is_number,
+    noted,
 )
 from posenc.presets.families import ClassDefaults, ReadRule
 

@@ -18,7 +18,21 @@ from posenc.detect.explain.config.unread_keys import (
     outside,
     passed_over,
 )
-from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import (
+    ABSOLUTE,
+    BASES,
+    DICTIONARIES,
+    FRACTIONS,
+    LISTED,
+    LOCAL_BASES,
+    ORIGINAL_KEYS,
+    TRAINED,
+    WIDEST,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+)
 from posenc.detect.explain.layers.groups import layers_of
 from posenc.detect.explain.layers.non_rotary import positions_of
 from posenc.detect.explain.rotary.class_groups import Layers
@@ -31,16 +45,6 @@ from posenc.detect.explain.rotary.fields import (
 )
 from posenc.detect.explain.rotary.scaling_rules import Asked, Lengths, read_scaling, rope_type
 from posenc.detect.explain.rotary.widths import even, head_of, width_of
-from posenc.detect.explain.spellings import (
-    ABSOLUTE,
-    BASES,
-    DICTIONARIES,
-    FRACTIONS,
-    LISTED,
-    LOCAL_BASES,
-    ORIGINAL_KEYS,
-    TRAINED,
-)
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
 from posenc.presets.families import ReadRule

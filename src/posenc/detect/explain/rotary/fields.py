@@ -11,9 +11,17 @@ from posenc._core.errors import suggest
 from posenc._core.reading import Origin
 from posenc._core.spec.spec import Value
 from posenc.detect.explain.config.modelling_file import Modelling
-from posenc.detect.explain.config.view import NAMES, Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import (
+    BASES,
+    LISTED,
+    NAMES,
+    THETA_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+)
 from posenc.detect.explain.rotary.class_groups import Layers
-from posenc.detect.explain.spellings import BASES, LISTED, THETA_KEYS
 from posenc.presets import row as preset_row
 from posenc.presets.families import ClassDefaults, ReadRule
 

@@ -12,8 +12,16 @@ from typing import Any, NamedTuple
 
 from posenc import scaling
 from posenc._core.errors import suggest
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
-from posenc.detect.explain.spellings import ATTENTION_KEYS, ORIGINAL_KEYS, SHARE, THETA_KEYS
+from posenc.detect.explain.config.view import (
+    ATTENTION_KEYS,
+    ORIGINAL_KEYS,
+    SHARE,
+    THETA_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+)
 from posenc.presets.families import meanings
 
 TYPE_KEYS = ("rope_type", "type")

@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.detect.explain.config.unread_keys import followed as keys_of_rule
-from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
+from posenc.detect.explain.config.view import (
+    ABSOLUTE,
+    FRACTIONS,
+    SHARE,
+    WIDEST,
+    WIDTHS,
+    Keys,
+    Notes,
+    UnsettledError,
+    is_number,
+    noted,
+)
 from posenc.detect.explain.rotary.class_groups import Layers
-from posenc.detect.explain.spellings import ABSOLUTE, FRACTIONS, SHARE, WIDTHS
 from posenc.presets.families import ClassDefaults, ReadRule
 
 
