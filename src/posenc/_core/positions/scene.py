@@ -23,8 +23,7 @@ def fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
     keeps = size / other > most / other_most  # its form: one of its sides is that of the frame
     length = most if keeps else round(other_most / other * size)
     first = round((most - length) / 2.0)
-    step = ((first + length) * (size - 1) / size - first) / max(size - 1, 1)
-    return first + cell * step
+    return first + cell * (((first + length) * (size - 1) / size - first) / max(size - 1, 1))
 
 
 CALLS = {
@@ -175,8 +174,7 @@ class View:
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 return self._of_part(node.value.id, node.attr)
             name = ast.unparse(node)
-            size = f"{tokens} tokens"
-            need(name in cells, "build", f"a grid for {part.name!r}", size, TODO)
+            need(name in cells, "build", f"a grid for {part.name!r}", f"{tokens} tokens", TODO)
             fact = f"{name}=, a fact of the call that {part.name!r} needs"
             need(not isinstance(cells[name], str), "build", fact, "none")
             return cells[name]

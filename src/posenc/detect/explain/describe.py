@@ -98,10 +98,9 @@ def _entry(entry: Layer) -> dict[str, Any]:
 
 
 def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
-    channels = spec.channels
     found: dict[str, Any] = {
         "width": spec.dim,
-        "pairing": channels.to_dict(),
+        "pairing": spec.channels.to_dict(),
         "axes": list(spec.axes),
     }
     if isinstance(spec, RoPE):

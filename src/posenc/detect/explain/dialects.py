@@ -156,8 +156,7 @@ def _of_kind(
     share = own.get("share_alone", own.get("share", 1.0))
     more = {} if share == 1 else {"partial_rotary_factor": share}
     reached = kind in known.reach.get("rope_scaling", ())
-    theta = next(stated, own["base"])
-    return _typed({"rope_theta": theta, **more, **(params if reached else {})})
+    return _typed({"rope_theta": next(stated, own["base"]), **more, **(params if reached else {})})
 
 
 def _write_hf4(

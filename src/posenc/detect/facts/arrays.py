@@ -233,8 +233,7 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     own = [e for e in entries if isinstance(e.spec, RotarySpec) and name in e.layer]
     values, sizes = np.array(fact.value), {len(fact.value)}
     alike = [e for e in own if {e.spec.pairs, e.spec.pairs // len(e.spec.axes)} & sizes]  # type: ignore[union-attr]
-    one_part = len({entry.layer.rpartition(".")[0] for entry in own}) == 1
-    near = alike or (own if one_part else [])
+    near = alike or (own if (len({entry.layer.rpartition(".")[0] for entry in own}) == 1) else [])
     ladders = [[*_ladders(entry.spec)] for entry in near]  # type: ignore[arg-type]
     if not near or not all(ladders):
         return None
@@ -283,9 +282,8 @@ def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[
     for entry in reading if whole and one_part and not hidden else ():
         name = next((n for n, kind in KINDS.items() if kind == entry.kind), None)
         if name and len(_weight(entry)) == 2 and _weight(entry) not in tables.values():
-            one = stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads")
             yield Contradiction(
-                one,
+                stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads"),
                 Fact(name, "none", source="header", rests_on=f"the list of {len(shapes)} tensors"),
                 MEND,
             )

@@ -95,8 +95,7 @@ def _is_table(node: ast.AST) -> bool:
     called = {name for inner in ast.walk(node.value) for name in _names(inner)}
     own = [name for target in targets for name in _names(target)]
     long = {"max_position_embeddings", "n_positions", "max_seq_len"} & called
-    positional = bool(long) or any(map(TABLE.search, own))
-    return positional and bool(called & {"Embedding", "Parameter"})
+    return (bool(long) or any(map(TABLE.search, own))) and bool(called & {"Embedding", "Parameter"})
 
 
 def _pairing(tree: ast.AST) -> str:

@@ -199,8 +199,7 @@ def _instead(key: str, made: list[Sizes]) -> str:
 
 def note_unread(keys: Keys, notes: Notes) -> None:
     """Say which keys that concern positions, and which towers with files, were not read."""
-    left = {*meanings()} & {*keys.defaults} - {*keys.data, *keys.defaulted}
-    for key in sorted(left):
+    for key in sorted({*meanings()} & {*keys.defaults} - {*keys.data, *keys.defaulted}):
         notes.warning(
             f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
             f"class, was not read: {meanings()[key]}"

@@ -187,8 +187,7 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
         spec = entry.spec
         if isinstance(spec, RoPE) and (scale := _temperature_of(file, kind, notes)) is not None:
             spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
-        seen = _window(file, kind)
-        entry = entry.replace(layer=name, indices=indices, windows=seen, spec=spec)
+        entry = entry.replace(layer=name, indices=indices, windows=_window(file, kind), spec=spec)
         made.append(entry)
         if kind.indexer and isinstance(spec, RoPE):
             made.append(_indexer(file.rule, entry, spec))

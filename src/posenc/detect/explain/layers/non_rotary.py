@@ -77,10 +77,9 @@ def _stages(
     if not fits:
         notes.error(f"{keys.where(rule['stages'])} is not a list of the layers of each stage")
         return []
-    ends = list(accumulate(depths))
     return [
         (stage, tuple(range(end - depth, end)))
-        for stage, (depth, end) in enumerate(zip(depths, ends, strict=True))
+        for stage, (depth, end) in enumerate(zip(depths, list(accumulate(depths)), strict=True))
     ]
 
 

@@ -226,8 +226,7 @@ def traits_of(
     own = _overrides(keys)
     shares = numbers_of(keys, tuple(rule.get("partial_rotary_factor_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
-    lists = (types, turns, bases, scaled, shares)
-    if alike and not own and all(one is None for one in lists):
+    if alike and not own and all(one is None for one in (types, turns, bases, scaled, shares)):
         return None
     by_kind = rule["class"].kinds is not None  # which key is whose is known then
     local = None if types is None or bases or by_kind else keys.first(LOCAL_BASES)

@@ -207,8 +207,7 @@ def flat_group(
     if group.params.data and label in known.must_state_flat and group.of_class:
         raise UnsettledError(_no_base(params, known, own))
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
-    alone = len(bases) == 1 or not known.reach["rope_theta"]
-    if group.of_class and alone and group.base:
+    if group.of_class and (len(bases) == 1 or not known.reach["rope_theta"]) and group.base:
         warn_of_theta(keys, known, kind, group.base[1], notes)
     return group
 

@@ -222,8 +222,7 @@ def _lengths(keys: Keys, rule: ReadRule, kind: str) -> Lengths:
     key, length = trained_length(keys) or (keys.where(TRAINED[0]), None)
     reads, original = followed(rule, kind), ORIGINAL_KEYS[0]
     inner = reads is not None and BESIDE + original not in reads
-    beside = None if inner else keys.integer(original)
-    return Lengths(length, key, beside, keys.where(original))
+    return Lengths(length, key, None if inner else keys.integer(original), keys.where(original))
 
 
 def _build(
