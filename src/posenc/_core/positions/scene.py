@@ -156,15 +156,16 @@ class View:
         part, sizes = piece.part, piece.sizes()
         tokens, grid = sizes["tokens"], "rows" in sizes
         count = int(np.prod(piece.size)) if grid else tokens
-        cells: dict[str, Any] = {**self.facts, **sizes, "i": np.arange(count), "next": self.next}
-        cells |= {"picture": self.picture, "pictures": self.pictures}
-        cells["number"] = self.numbers[part.name]
+        cells: dict[str, Any] = {
+            **self.facts, **sizes, "i": np.arange(count), "next": self.next,
+            "picture": self.picture, "pictures": self.pictures, "number": self.numbers[part.name],
+        }  # fmt: skip
         self.numbers[part.name] += 1
         self.picture += grid
         if grid:
             lines = [piece.times or range(piece.size[0]), *map(range, piece.size[1:])]
-            axes = np.meshgrid(*lines, indexing="ij")
-            cells |= dict(zip("thw", (axis.reshape(-1) for axis in axes), strict=True))
+            axes = map(np.ravel, np.meshgrid(*lines, indexing="ij"))
+            cells |= dict(zip("thw", axes, strict=True))
         if not part.coordinates:
             return None
 

@@ -177,19 +177,20 @@ def _agree(caller: str, data: bytes, stated: str) -> None:
 def _contract(data: Any, caller: str) -> Contract:
     """The contract of plain JSON types."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        keys = sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__
         raise bad_data(
-            caller, f"a contract, with the format {FORMAT!r}", keys, "`posenc golden` writes one."
+            caller,
+            f"a contract, with the format {FORMAT!r}",
+            sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__,
+            "`posenc golden` writes one.",
         )
     version = data.get("version")
-    if type(version) is not int or version not in (WITHOUT, VERSION):
-        todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
-        raise bad_data(
-            f"{caller}: version",
-            f"{WITHOUT} or {VERSION}, of this posenc",
-            repr(version)[:40],
-            todo,
-        )
+    refuse_data(
+        type(version) is not int or version not in (WITHOUT, VERSION),
+        f"{caller}: version",
+        f"{WITHOUT} or {VERSION}, of this posenc",
+        repr(version)[:40],
+        "Write it anew by `posenc golden`, or use the posenc that wrote it.",
+    )
     with inputs.understood(caller, "numbers, texts and lists"):
         computed = digest({key: value for key, value in data.items() if key != "fingerprint"})
     if data.get("fingerprint") != computed:
@@ -213,8 +214,7 @@ def _contract(data: Any, caller: str) -> Contract:
 
 def _value(cls: type[Any], data: object, caller: str) -> Any:
     value = from_dict(data, lambda name: Part if name == "Part" else registry.lookup(name), caller)
-    if not isinstance(value, cls):
-        raise bad_data(caller, f"a {cls.__name__}", type(value).__name__)
+    refuse_data(not isinstance(value, cls), caller, f"a {cls.__name__}", type(value).__name__)
     return value
 
 

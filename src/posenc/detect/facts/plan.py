@@ -161,8 +161,9 @@ def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:
     best = [
         max((p for p in orders if _covers(p, e, len(parts))), key=len, default="") for e in plan
     ]
-    pairs = zip(plan, best, strict=True)
-    layers = tuple(_recorded(entry, orders[p]) if p else entry for entry, p in pairs)
+    layers = tuple(
+        _recorded(entry, orders[p]) if p else entry for entry, p in zip(plan, best, strict=True)
+    )
     notes = (
         Note("warning", f"a conversion recorded that {pattern} pairs {orders[pattern]}; which "
              "layers these are is not known here")

@@ -231,8 +231,10 @@ def _biases(module: Any, path: str) -> Iterator[Buffer]:
             if "past_seen_tokens" not in options:
                 first, last = 0, max(last, int(k_positions.max()))
             sizes = last - first + 1, last + 1 if "x" in options else int(k_positions.max()) + 1
-            if shape[1] * math.prod(sizes) > MOST:
-                raise CannotAsk(f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases")
+            refuse_if(
+                shape[1] * math.prod(sizes) > MOST,
+                f"{path} would make {shape[1]} × {sizes[0]} × {sizes[1]} biases",
+            )
             past = {"past_seen_tokens": first} if "past_seen_tokens" in options else {}
             arguments = (torch.zeros(1, sizes[0], 1),) if "x" in options else sizes
             with torch.no_grad():

@@ -31,7 +31,7 @@ from posenc.detect.contract.sides.side import (
     methods_of,
     of_rows,
 )
-from posenc.detect.subject import CannotAsk, Subject
+from posenc.detect.subject import Subject, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.presets import diffusion
 
@@ -145,8 +145,9 @@ def of_transformer(model: Any, name: str) -> Comparand | None:
 
     def answers(part: Part, _: Sequence[str]) -> list[Implementation]:
         module = getattr(model, paths.get(part.name) or "", None)
-        if module is None:
-            raise CannotAsk(f"{cls} has no module for it: the rotation is handed to its forward")
+        refuse_if(
+            module is None, f"{cls} has no module for it: the rotation is handed to its forward"
+        )
         code = Implementation(
             SimpleNamespace(cos_sin=functools.partial(_cos_sin, module, part)), "numpy"
         )
@@ -169,8 +170,10 @@ def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> Any:
                 return _pairs(own(ids), len(positions))
             except (IndexError, ValueError):  # it takes a batch
                 return _pairs(own(ids[None]), len(positions))
-        if asked[0] != "hidden_states" or {"num_frames", "attention_mask"} & {*asked}:
-            raise CannotAsk(f"{type(own).__name__} takes {', '.join(asked)}, and no positions")
+        refuse_if(
+            asked[0] != "hidden_states" or {"num_frames", "attention_mask"} & {*asked},
+            f"{type(own).__name__} takes {', '.join(asked)}, and no positions",
+        )
         sizes = [int(size) + 1 for size in positions.max(0)]
         if np.prod(sizes) > LARGEST:
             raise IndexError(f"a picture of {sizes} tokens is more than is asked for")

@@ -278,6 +278,12 @@ class UnsettledError(Exception):
     """What the config does not settle, or contradicts; its text is for people."""
 
 
+def unsettled_if(bad: object, says: str) -> None:
+    """Raise `UnsettledError` in these words where something is so."""
+    if bad:
+        raise UnsettledError(says)
+
+
 class Notes:
     """Notes on one entry of a plan, or on all of it; at the end of a list, if that is given."""
 

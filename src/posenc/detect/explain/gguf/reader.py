@@ -25,6 +25,7 @@ from posenc.detect.explain.config.view import (
     check_arguments,
     noted,
     settled,
+    unsettled_if,
 )
 from posenc.detect.explain.gguf.rotation import HeaderFile, rotation_of, short_number
 from posenc.detect.explain.layers.non_rotary import applies, read_other
@@ -110,8 +111,9 @@ def from_gguf(
     check_arguments("from_gguf", pairing, base, on_error)
     file, notes = inputs.named(path, "from_gguf"), Notes()
     entries, model = _entries(file, read_header(file), pairing, base, notes)
-    plan = Reading(tuple(entries), notes=tuple(notes.notes), model=model)
-    return settled(plan, "from_gguf", on_error)
+    return settled(
+        Reading(tuple(entries), notes=tuple(notes.notes), model=model), "from_gguf", on_error
+    )
 
 
 def _entries(
@@ -255,10 +257,10 @@ def _kinds_of(
 ) -> dict[LayerKind, tuple[int, ...] | None]:
     """The types of layers, and the layers of each; None where one is all, or it is not known."""
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
-    if not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS:
-        raise UnsettledError(
-            f"{keys.where('block_count')}={count} with {drafts} draft layers is no number of layers"
-        )
+    unsettled_if(
+        not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS,
+        f"{keys.where('block_count')}={count} with {drafts} draft layers is no number of layers",
+    )
     if drafts:
         notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
     windowed = _has_windows(keys, rule, notes)

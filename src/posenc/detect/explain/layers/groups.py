@@ -19,6 +19,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     UnsettledError,
     noted,
+    unsettled_if,
 )
 from posenc.detect.explain.layers.non_rotary import applies
 from posenc.detect.explain.layers.types import attentions_of, layer_count, traits_of, types_of
@@ -42,10 +43,10 @@ LIMITED = (LOCAL, "chunked_attention", "local_attention")  # types that see no w
 @noted
 def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[Layers]:
     """The groups of layers, in the order of their first layer."""
-    if layer_count(keys) > MOST_LAYERS:
-        raise UnsettledError(
-            f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS:,} at most)"
-        )
+    unsettled_if(
+        layer_count(keys) > MOST_LAYERS,
+        f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS:,} at most)",
+    )
     more = keys.first(key for key in MORE_LAYERS if key in keys.data)
     if more is not None and more[1] >= 1:
         notes.remark(

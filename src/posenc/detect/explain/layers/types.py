@@ -19,6 +19,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     UnsettledError,
     noted,
+    unsettled_if,
 )
 from posenc.detect.explain.layers.non_rotary import applies
 from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
@@ -92,8 +93,9 @@ def _types_by(keys: Keys, by: ByLayer, notes: Notes) -> list[str] | None:
             f"{keys.where(by['key'])} has {unknown!r}, which is none of {', '.join(by['cases'])}"
         )
     count = count or len(words)
-    if len(words) < count:
-        raise UnsettledError(f"{keys.where(by['key'])} has {len(words)} entries for {count} layers")
+    unsettled_if(
+        len(words) < count, f"{keys.where(by['key'])} has {len(words)} entries for {count} layers"
+    )
     return [by["cases"][word] for word in counted(keys.where(by["key"]), words, count, notes)]
 
 
@@ -166,12 +168,12 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
     period = keys.integer(every) if every in asks else None
     if asks == [every] and period and period > 0:
         pattern, asks = stretched(pattern, period), []
-    if asks or not pattern:
-        by = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
-        raise UnsettledError(
-            f"{where} is missing, and layers differ: the class in transformers {known.version} "
-            f"makes it from {by}. State {TYPE_KEYS[0]}"
-        )
+    by = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+    unsettled_if(
+        asks or not pattern,
+        f"{where} is missing, and layers differ: the class in transformers {known.version} "
+        f"makes it from {by}. State {TYPE_KEYS[0]}",
+    )
     if not count:
         if by_type:
             notes.error(f"{where} and the number of layers are missing: which layers turn is open")
@@ -312,10 +314,10 @@ def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
     blocks = keys.get(rule["blocks"])
     listed = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
     inner = [one for b in listed if isinstance(one := b.get(rule["block_part"]), Mapping)]
-    if len(inner) != count:
-        raise UnsettledError(
-            f"{keys.where(rule['blocks'])} is not a list of {count} dictionaries of layers"
-        )
+    unsettled_if(
+        len(inner) != count,
+        f"{keys.where(rule['blocks'])} is not a list of {count} dictionaries of layers",
+    )
     return [not any(values.get(key) for key in rule["block_flags"]) for values in inner]
 
 

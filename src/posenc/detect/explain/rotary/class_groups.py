@@ -20,6 +20,7 @@ from posenc.detect.explain.config.view import (
     UnsettledError,
     is_number,
     noted,
+    unsettled_if,
 )
 from posenc.presets.families import ClassDefaults, ReadRule
 
@@ -177,11 +178,11 @@ def flat_group(
     key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
     reached = known.reach.get(key, ())
     asked = params.data.get("rope_type", params.data.get("type", "default"))
-    if params.data and not reached and (asked != "default" or len(params.data) > 1):
-        raise UnsettledError(
-            f"{params.path} is one dictionary for all layers, which the class in transformers "
-            f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
-        )
+    unsettled_if(
+        params.data and not reached and (asked != "default" or len(params.data) > 1),
+        f"{params.path} is one dictionary for all layers, which the class in transformers "
+        f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}",
+    )
     share = own.get("share_alone", own.get("share", 1.0))
     form = "flat" if params.data else ""
     top = has_top_share(rule, label, form)

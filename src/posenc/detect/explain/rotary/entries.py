@@ -32,6 +32,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     UnsettledError,
     noted,
+    unsettled_if,
 )
 from posenc.detect.explain.layers.groups import layers_of
 from posenc.detect.explain.layers.non_rotary import positions_of
@@ -183,10 +184,10 @@ def _entry(
     template = template_of(keys, own, rule, given, notes)
     if kind is None or width is None:
         return None
-    if width > WIDEST:
-        raise UnsettledError(
-            f"a rotated width of {width:g} is more than any model has ({WIDEST:,} at most)"
-        )
+    unsettled_if(
+        width > WIDEST,
+        f"a rotated width of {width:g} is more than any model has ({WIDEST:,} at most)",
+    )
     sizes.append(Sizes(base, head, width))
     passed_over(own, rule, sizes[-1:], notes)
     dim, ladder = even(width, notes)

@@ -20,6 +20,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     UnsettledError,
     noted,
+    unsettled_if,
 )
 from posenc.detect.explain.rotary.class_groups import Layers
 from posenc.presets import row as preset_row
@@ -57,13 +58,11 @@ def base_of(
         if not layer.nested or not found:
             stated = {keys.where(k): keys.evaluate(k) for k in rule.get("base_keys", BASES)}
             found |= {where: value for where, value in stated.items() if value is not None}
-    if len(set(found.values())) > 1:
-        told = " and ".join(f"{key}={value:g}" for key, value in found.items())
-        raise UnsettledError(f"{told} contradict each other")
+    told = " and ".join(f"{key}={value:g}" for key, value in found.items())
+    unsettled_if(len(set(found.values())) > 1, f"{told} contradict each other")
     if found:
         key, value = next(iter(found.items()))
-        if value <= 0:
-            raise UnsettledError(f"{key}={value:g} is no base: it must be positive")
+        unsettled_if(value <= 0, f"{key}={value:g} is no base: it must be positive")
         notes.source("base", keys.origin(key), key)
         if known.version and key in map(keys.where, rule.get("author_code_keys", ())):
             notes.warning(
@@ -73,8 +72,7 @@ def base_of(
         return float(value)
     plain = " ".join(key for key in rule.get("base_keys", BASES) if "." not in key)
     wrong = params.wrong(THETA_KEYS) or keys.wrong(NAMES.findall(plain))
-    if wrong is not None:
-        raise UnsettledError(f"{wrong} is not a number")
+    unsettled_if(wrong is not None, f"{wrong} is not a number")
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
         return float(rule["base"])
@@ -196,12 +194,13 @@ def with_sections(
     for key, source in places:
         sizes = source.get(key)
         notes.source("arrangement.sizes", "config", source.where(key))
-    if sizes is None:
-        raise UnsettledError(f"{params.where(first)} is missing")
+    unsettled_if(sizes is None, f"{params.where(first)} is missing")
     if not places:
         notes.source("arrangement.sizes", "preset", first)
-    if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
-        raise UnsettledError(f"{first}={sizes!r} is not a list of sizes")
+    unsettled_if(
+        not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)),
+        f"{first}={sizes!r} is not a list of sizes",
+    )
     if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
         dealt = _dealt(sizes, pairs)
         notes.warning(
