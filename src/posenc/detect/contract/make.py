@@ -232,10 +232,11 @@ def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) ->
 def _part(name: str, spec: Spec | None, *, convolution: str = "", **fields: Any) -> Part:
     kind = spec.kind if spec is not None else "convolution" if convolution else "none"
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
-    lengths = (getattr(scaling, "original_length", None) for scaling in scalings)
     return Part(
         name, kind=kind, spec=spec, convolution=convolution,
-        original_length=next((length for length in lengths if length is not None), None),
+        original_length=next(
+            (n for s in scalings if (n := getattr(s, "original_length", None)) is not None), None
+        ),
         states=("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",),
         **fields,
     )  # fmt: skip

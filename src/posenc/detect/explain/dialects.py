@@ -85,8 +85,8 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     before = from_hf(data, on_error="report")
     lost += [f"the plan of the source is not settled: {text}" for text in before.errors]
     lost += _differences(before, from_hf(made, on_error="report"))
-    sources = {(s.field, s.origin) for entry in before for s in entry.sources}
-    unstated = {field for field, origin in sources if origin in ("preset", "caller")}
+    sources = (source for entry in before for source in entry.sources)
+    unstated = {source.field for source in sources if source.origin in ("preset", "caller")}
     lost += [
         f"{words} is not stated: a reader must know the family"
         for field, words in UNSTATED.items()

@@ -258,8 +258,11 @@ class _Reader:
                 "which reads the keys around it: the file was written for other code"
             )
         labels = {label_of(key) for key in parts}
-        absent = [key for key in made.types if not keys.data.get(key)]
-        missing = [key for key in absent if key in MAIN_PARTS or label_of(key) in labels]
+        missing = [
+            key
+            for key in made.types
+            if not keys.data.get(key) and (key in MAIN_PARTS or label_of(key) in labels)
+        ]
         others = [key for key in parts if key in NEEDED]
         foreign = bool(missing and others) and not flat
         if foreign:

@@ -239,9 +239,8 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     if not near or not all(ladders):
         return None
     axes = max(len(entry.spec.axes) for entry in near)  # type: ignore[union-attr]
-    if axes > 1 and COSINES.search(key):  # rows are cells of a picture
-        return None
-    if any(_follow(values, ladder, axes) for each in ladders for ladder in each):
+    cells = axes > 1 and COSINES.search(key)  # rows are cells of a picture
+    if cells or any(_follow(values, ladder, axes) for each in ladders for ladder in each):
         return None
     return stated("frequencies", tuple(ladders[0][0].tolist()), near[0], "base", "scaling", "dim")
 

@@ -266,9 +266,13 @@ class Facts(Displayed):
             else vars(fact)
             for fact in self._facts(None)
         ]
-        texts = [one.text for one in self.contradictions]
         return json.dumps(
-            {"name": self.name, "facts": plain, "contradictions": texts}, indent=indent
+            {
+                "name": self.name,
+                "facts": plain,
+                "contradictions": [one.text for one in self.contradictions],
+            },
+            indent=indent,
         )
 
 

@@ -155,8 +155,11 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
 def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:
     """A plan with the pairings that were recorded; a note where it is open whose they are."""
     orders = {fact.layer: fact.value for fact in reversed(stamp) if fact.value in PAIRINGS}
-    turning = [entry for entry in plan if isinstance(entry.spec, RotarySpec)]
-    parts = {entry.layer.rpartition(".")[0] for entry in turning if not entry.attention}
+    parts = {
+        entry.layer.rpartition(".")[0]
+        for entry in plan
+        if isinstance(entry.spec, RotarySpec) and not entry.attention
+    }
     # A pattern of some names goes before that of all.
     best = [
         max((p for p in orders if _covers(p, e, len(parts))), key=len, default="") for e in plan

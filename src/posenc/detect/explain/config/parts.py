@@ -32,9 +32,8 @@ def with_older_parts(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, 
 
 def is_part(key: str, value: Any, made: ClassParts) -> bool:
     """Whether a key of a config holds a sub-config that is a model, or may be one."""
-    if not isinstance(value, Mapping) or not value:
-        return False
-    if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
+    options = ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config")
+    if not isinstance(value, Mapping) or not value or key in options:
         return False
     named = key in made.types or key.endswith("_config") or key in ("encoder", "decoder")
     return named or "model_type" in value or has_heads(value)

@@ -187,14 +187,16 @@ class Keys:
 
     def first(self, keys: Iterable[str]) -> tuple[str, float] | None:
         """The first of some keys that holds a number."""
-        pairs = ((key, self.number(key)) for key in keys)
-        return next(((key, value) for key, value in pairs if value is not None), None)
+        return next(((key, value) for key in keys if (value := self.number(key)) is not None), None)
 
     def wrong(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that is stated, but not as a number: `key=value`."""
-        pairs = ((key, self.get(key)) for key in keys)
-        wrong = ((key, v) for key, v in pairs if v is not None and not is_number(v))
-        return next((f"{self.where(key)}={repr(value)[:80]}" for key, value in wrong), None)
+        wrong = (
+            f"{self.where(key)}={repr(value)[:80]}"
+            for key in keys
+            if (value := self.get(key)) is not None and not is_number(value)
+        )
+        return next(wrong, None)
 
     def evaluate(self, expression: str, stage: int | None = None) -> float | None:
         """A number from an expression in keys: `hidden_size // num_attention_heads`.

@@ -147,9 +147,11 @@ def _group(
         share = known.share if known.share_alone is None else known.share_alone
         taken = parameters_left_out(params, known.parameters, known, notes)
         group = Layers(kind, None, taken, share=share, top_share=top)
-    if "rope_theta" not in known.reach or known.base is None:
-        return group
-    if params.data and (params.first(THETA_KEYS) is not None or keys.number("rope_theta") is None):
+    if (
+        "rope_theta" not in known.reach
+        or known.base is None
+        or (params.data and (params.first(THETA_KEYS) or keys.number("rope_theta") is None))
+    ):
         return group
     for key in known.reach:
         value = None if key in NO_BASES else keys.number(key)

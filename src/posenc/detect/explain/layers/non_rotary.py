@@ -353,11 +353,9 @@ def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[s
 
     What the config states goes before what its class takes for keys that it leaves out.
     """
-    stated = ((text, keys.stated(text, stage)) for text in expressions)
-    found = {text: value for text, value in stated if value is not None}
+    found = {t: value for t in expressions if (value := keys.stated(t, stage)) is not None}
     named = {text: value for text, value in found.items() if text.isidentifier()}
     told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
     unsettled_if(len(set(named.values())) > 1, f"{told} contradict each other")
-    values = ((text, keys.evaluate(text, stage)) for text in expressions)
-    taken = ((text, value) for text, value in values if value is not None)
+    taken = ((t, value) for t in expressions if (value := keys.evaluate(t, stage)) is not None)
     return next(iter(found.items() if found else taken), None)

@@ -63,8 +63,7 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     if pattern is not None and count and pattern[1] >= 1:
         return [LOCAL if (i + 1) % int(pattern[1]) else GLOBAL for i in range(count)]
     listed_every = count and "full_attention_every" in rule
-    step = keys.integer(rule["full_attention_every"]) if listed_every else None
-    if step:
+    if listed_every and (step := keys.integer(rule["full_attention_every"])):
         return [LOCAL if i % step else GLOBAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
 
@@ -200,8 +199,7 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
 
 def layer_count(keys: Keys) -> int:
     """The number of layers; 0 where it is not stated."""
-    counts = (keys.integer(key) for key in COUNT_KEYS)
-    if count := next((value for value in counts if value and value > 0), 0):
+    if count := next((n for key in COUNT_KEYS if (n := keys.integer(key)) and n > 0), 0):
         return count
     if not any(key in keys.data for key in COUNT_KEYS) and {*COUNT_KEYS} & {*keys.sizes}:
         keys.defaults, keys.sizes = {**keys.sizes, **keys.defaults}, {}

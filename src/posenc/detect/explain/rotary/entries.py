@@ -59,8 +59,9 @@ def has_rotary(keys: Keys) -> bool:
 
 def trained_length(keys: Keys) -> tuple[str, int] | None:
     """The key and value of the longest position the model was made for."""
-    lengths = ((keys.where(key), keys.integer(key)) for key in TRAINED)
-    return next(((where, value) for where, value in lengths if value and value > 0), None)
+    return next(
+        ((keys.where(key), n) for key in TRAINED if (n := keys.integer(key)) and n > 0), None
+    )
 
 
 def _rules(params: Mapping[str, Any]) -> set[Any]:

@@ -53,11 +53,13 @@ def base_of(
         if layer.base[0] == keys.where(LISTED):
             params.first(THETA_KEYS)  # which the list stands before
     else:
-        inner = {params.where(key): params.number(key) for key in THETA_KEYS}
-        found |= {where: value for where, value in inner.items() if value is not None}
+        found |= {params.where(k): n for k in THETA_KEYS if (n := params.number(k)) is not None}
         if not layer.nested or not found:
-            stated = {keys.where(k): keys.evaluate(k) for k in rule.get("base_keys", BASES)}
-            found |= {where: value for where, value in stated.items() if value is not None}
+            found |= {
+                keys.where(key): value
+                for key in rule.get("base_keys", BASES)
+                if (value := keys.evaluate(key)) is not None
+            }
     told = " and ".join(f"{key}={value:g}" for key, value in found.items())
     unsettled_if(len(set(found.values())) > 1, f"{told} contradict each other")
     if found:
@@ -109,8 +111,9 @@ def template_of(
             if field in template:
                 notes.source(field, "preset", name)
         if template.get("magnitude") is not None:
-            numbers = ("temperature", "attention_factor")
-            template["magnitude"] = _without(template["magnitude"], *numbers)
+            template["magnitude"] = _without(
+                template["magnitude"], "temperature", "attention_factor"
+            )
     if given.pairing is not None:
         _pair(template, given.pairing, "caller", "pairing", notes)
     elif (file := given.file) is not None and file.pairing:

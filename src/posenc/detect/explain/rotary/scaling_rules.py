@@ -345,8 +345,11 @@ def _longrope(params: Keys, notes: Notes, lengths: Lengths, pairs: int) -> Asked
     if factor is None:
         notes.error(f"{params.where('factor')} is missing, and no length says what it is")
     pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
-    stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
-    magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}
+    magnitudes: dict[str, Any] = {
+        field: value
+        for key, field in pairs_of
+        if (value := number_of(params, key, f"scaling.{field}", notes)) is not None
+    }
     if (attention := params.first(ATTENTION_KEYS)) is not None:
         notes.source("magnitude.attention_factor", "config", params.where(attention[0]))
     if original is None or factor is None or short is None or long is None:
