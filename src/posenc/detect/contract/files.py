@@ -24,6 +24,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.errors import bad_argument, bad_data, refuse_data, suggest
+from posenc._core.grouping import grouped
 from posenc._core.io import files, headers, inputs, outputs
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
@@ -237,9 +238,7 @@ def _check(data: Mapping[str, Any]) -> Check:
 
 def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
     """Raise `DataError` unless the records are those that the specs of the parts give."""
-    stated: dict[str, list[Check]] = {}
-    for check in contract.checks:
-        stated.setdefault(check.part, []).append(check)
+    stated = grouped((check.part, check) for check in contract.checks)
     for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
         two = getattr(part.spec, "needs_length", False)
         refuse_data(

@@ -10,6 +10,7 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
+from posenc._core.grouping import grouped
 from posenc._core.io.files import rounded
 from posenc._core.reading import Layer, Reading, Source
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
@@ -126,10 +127,10 @@ SOURCES: dict[str, FactSource] = {"preset": "row", "file": "code", "record": "st
 def words_of(sources: Sequence[Source]) -> str:
     """Where fields were read, each place once; several parts of one key by that key."""
     roots = [source.where.partition(".")[0] for source in sources]
-    places: dict[str, list[str]] = {}
-    for source, root in zip(sources, roots, strict=True):
-        where = source.where if roots.count(root) == 1 else root
-        places.setdefault(SAID[source.origin], []).append(where)
+    places = grouped(
+        (SAID[source.origin], source.where if roots.count(root) == 1 else root)
+        for source, root in zip(sources, roots, strict=True)
+    )
     return ", and by ".join(
         f"{said}{'s' * (said == SAID['config'] and len(own) > 1)} {_listed(own)}".strip()
         for said, own in ((said, [*dict.fromkeys(own)]) for said, own in places.items())
@@ -177,11 +178,14 @@ def of_buffers(
     shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
 ) -> Iterator[Fact]:
     """Frequencies of tensors of known names; those of equal numbers are one fact."""
-    places: dict[bytes, list[str]] = {}  # by bytes, as no NaN is equal to another
-    for key, shape in shapes.items():
-        is_ladder = FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
-        if is_ladder and 0 < np.prod(shape) <= LARGEST:
-            places.setdefault(read(key).astype(np.float64).tobytes(), []).append(key)
+    ladders = (
+        key
+        for key, shape in shapes.items()
+        if FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
+        if 0 < np.prod(shape) <= LARGEST
+    )
+    # By bytes, as no NaN is equal to another.
+    places = grouped((read(key).astype(np.float64).tobytes(), key) for key in ladders)
     for content, keys in places.items():
         yield Fact(
             "frequencies",

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import suggest
+from posenc._core.grouping import grouped
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
 from posenc._core.reading import Layer, Reading
@@ -283,10 +284,10 @@ def _kinds_of(
         _turns(keys, rule, windows, notes),
         _indexers(keys, rule, number, notes),
     )
-    layers: dict[LayerKind, list[int]] = {}
-    for index, own in enumerate(zip(*fields, strict=True)):
-        kind = LayerKind(*own) if own[0] else LayerKind(attends=False)
-        layers.setdefault(kind, []).append(index)
+    layers: dict[LayerKind, list[int]] = grouped(
+        (LayerKind(*own) if own[0] else LayerKind(attends=False), index)
+        for index, own in enumerate(zip(*fields, strict=True))
+    )
     if count is None or (len(layers) == 1 and not windowed):
         return dict.fromkeys(layers)
     return {kind: tuple(found) for kind, found in layers.items()}

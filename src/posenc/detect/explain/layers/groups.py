@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from posenc._core.grouping import grouped
 from posenc._core.reading import Layer
 from posenc.detect.explain.config.view import (
     GLOBAL,
@@ -61,9 +62,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
         inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
         unordered = _unordered(keys, params, nested, rule, notes)
         return [group._replace(inner=inside) for group in unordered]
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, trait in enumerate(traits):
-        groups.setdefault(trait, []).append(index)
+    groups = grouped((trait, index) for index, trait in enumerate(traits))
     made = []
     for key in (key for key, kinds in rule["class"].reach.items() if kinds):
         keys.get(key)  # it says nothing where no layer is of a type that it reaches
