@@ -36,7 +36,7 @@ from posenc._core.numeric.matrix import FrequencyMatrix as FrequencyMatrix
 from posenc._core.numeric.matrix import Gaussian as Gaussian
 from posenc._core.positions.builder import Positions as Positions
 from posenc._core.positions.scene import SceneRule as SceneRule
-from posenc._core.positions.scene_parts import ScenePart as ScenePart
+from posenc._core.positions.scene import ScenePart as ScenePart
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note
 from posenc._core.reading import Reading as Reading

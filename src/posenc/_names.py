@@ -86,7 +86,7 @@ VALUES: dict[str, str] = {
     "Plan": "posenc._core.spec.plan",
     "Positions": "posenc._core.positions.builder",
     "SceneRule": "posenc._core.positions.scene",
-    "ScenePart": "posenc._core.positions.scene_parts",
+    "ScenePart": "posenc._core.positions.scene",
     "Source": "posenc._core.reading",
     "Pairing": "posenc.encodings.rotary.pairing",
     "RotaryMagnitude": "posenc.encodings.rotary.magnitude",

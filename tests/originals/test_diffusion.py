@@ -56,7 +56,7 @@ FILMS = ("Framepack", "Helios")
 
 
 def tiers(names: Any, drawn: tuple[str, ...] = DRAWN) -> list[Any]:
-    slow = pytest.mark.slow("presets", "detect/explain/diffusers", "_core/positions")
+    slow = pytest.mark.slow("presets", "detect/explain/diffusers.py", "_core/positions")
     return [pytest.param(one, marks=() if one in drawn else slow, id=one) for one in names]
 
 
@@ -357,7 +357,7 @@ TRIED = [
 ]
 
 
-@pytest.mark.slow("presets", "detect/explain/diffusers", "_core/positions")
+@pytest.mark.slow("presets", "detect/explain/diffusers.py", "_core/positions")
 @pytest.mark.parametrize(("name", "key"), TRIED)
 def test_another_value_of_a_key_is_read_as_the_class_reads_it(
     name: str, key: str, monkeypatch: pytest.MonkeyPatch

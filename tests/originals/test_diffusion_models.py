@@ -212,7 +212,7 @@ MODELS = {
 }  # fmt: skip
 # Their float32 is off by more than the bound: the class computes 65,536 times a frequency, or 10⁴.
 NOISY = {"LTXVideoTransformer3DModel": 4e-3, "Ideogram4Transformer2DModel": 1e-2}
-SLOW = pytest.mark.slow("presets", "detect/explain/diffusers", "_core/positions")
+SLOW = pytest.mark.slow("presets", "detect/explain/diffusers.py", "_core/positions")
 
 
 @pytest.mark.parametrize(

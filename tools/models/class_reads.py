@@ -20,8 +20,15 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config.view import NAMES
-from posenc.detect.explain.spellings import ABSOLUTE, BASES, FRACTIONS, LISTED, LOCAL_BASES, WIDTHS
+from posenc.detect.explain.config.view import (
+    ABSOLUTE,
+    BASES,
+    FRACTIONS,
+    LISTED,
+    LOCAL_BASES,
+    NAMES,
+    WIDTHS,
+)
 
 CLASS = re.compile(r"Rotary|Rope|RoPE")
 THETA, PLAIN, SHARE, FACTOR = 54_321.0, 10_000.0, 0.75, 3.0

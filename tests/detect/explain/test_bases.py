@@ -13,8 +13,7 @@ import pytest
 from tools.models import class_reads
 
 import posenc
-from posenc.detect.explain.config.view import NAMES
-from posenc.detect.explain.spellings import BASES, LOCAL_BASES
+from posenc.detect.explain.config.view import BASES, LOCAL_BASES, NAMES
 from posenc.presets.families import class_defaults, families
 from tests.detect.plans.test_class_reads import classes, follows, sizes
 

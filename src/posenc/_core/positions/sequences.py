@@ -15,8 +15,7 @@ import numpy as np
 from posenc._core.arrays.array import Array, arange, library, numpy_rules
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import bad_argument
-from posenc._core.positions.scene import SceneRule
-from posenc._core.positions.scene_parts import ScenePart
+from posenc._core.positions.scene import ScenePart, SceneRule
 
 _AFTER = {"largest": "", "space": "next + max(rows, columns)"}
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")

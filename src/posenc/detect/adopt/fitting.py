@@ -14,7 +14,7 @@ from torch import nn
 
 from posenc.detect.adopt.report import Distance
 from posenc.detect.contract.comparison.held import Held
-from posenc.detect.contract.sides.modules import RotaryModule, answering, rebuilt
+from posenc.detect.contract.sides.models import RotaryModule, answering, rebuilt
 from posenc.detect.fit.turns import NEAR, PairTurns, allowed, expected
 from posenc.detect.subject import CannotAsk, Subject
 from posenc.detect.subject.discovery import pairs_of

@@ -17,6 +17,7 @@ from posenc._core.positions.scene import SceneRule
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.fit import tolerances, turns
+from posenc.detect.subject import refuse_if
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -137,8 +138,11 @@ def _rotary(part: Part, spec: Any) -> Iterator[Check]:
         why = "are learned, or differ by head" if own else "follow no ladder that a file can tell"
         why = "of queries stand apart from those of keys" if spec.quarters else why
         raise _LeftOut(f"angles: those of {type(spec).__name__} {why}")
-    if spec.dim > MOST // 16:
-        raise _LeftOut(f"angles: a width of {spec.dim} is too many numbers for a file")
+    refuse_if(
+        spec.dim > MOST // 16,
+        f"angles: a width of {spec.dim} is too many numbers for a file",
+        _LeftOut,
+    )
     if spec.phase == "float32":
         spec = spec.replace(phase="exact")  # the rounding of its angles is a tolerance here
     if not spec.needs_length or spec.lengths is None:
@@ -202,8 +206,7 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
     if isinstance(spec, Learned):
         yield _rows(part, spec)
         return
-    if spec.shapes:
-        raise _LeftOut(f"rows: those of {type(spec).__name__} are learned")
+    refuse_if(spec.shapes, f"rows: those of {type(spec).__name__} are learned", _LeftOut)
     points, several = _points(part, len(spec.axes)), len(spec.axes) > 1
     if isinstance(part.positions, Positions) and part.positions.builder == "grid":
         sizes = dict(zip(part.positions.axes or spec.axes, (2, 3, 2, 2), strict=False))
@@ -218,8 +221,11 @@ def _table(part: Part, spec: Any) -> Iterator[Check]:
     # Where the table has a row.
     spots = np.array([p for p in points if turns.attempt(rows_at, p[None]) is not None])
     width = spec.dim if spec.width == spec.dim else spec.width - spec.dim
-    if width > MOST // max(1, len(spots)):
-        raise _LeftOut(f"rows: {len(spots)} of {width} numbers are too many for a file")
+    refuse_if(
+        width > MOST // max(1, len(spots)),
+        f"rows: {len(spots)} of {width} numbers are too many for a file",
+        _LeftOut,
+    )
     rows = rows_at(spots)
     bounds = row_bounds(spec, spots, rows)
     for i, row in enumerate(rows):
@@ -245,8 +251,9 @@ def row_bounds(spec: Any, spots: np.ndarray, rows: np.ndarray) -> dict[str, np.n
 
 
 def _rows(part: Part, spec: Learned) -> Check:
-    if len(spec.axes) > 1:
-        raise _LeftOut(f"rows: a position has the coordinates {', '.join(spec.axes)}")
+    refuse_if(
+        len(spec.axes) > 1, f"rows: a position has the coordinates {', '.join(spec.axes)}", _LeftOut
+    )
     limit = spec.limits[0]
     places = np.array([p for p in sorted({*_places(part), limit - 1}) if p < limit])
     return _check(
@@ -261,9 +268,11 @@ def _rows(part: Part, spec: Learned) -> Check:
 def _scores(part: Part, spec: Any) -> Iterator[Check]:
     """Biases, or what positions add to products of queries and keys."""
     check = spec.kind
-    if (count := sum(map(math.prod, spec.shapes.values()))) > MOST_LEARNED:
-        what = "biases" if check == "bias" else "scores"
-        raise _LeftOut(f"{what}: {type(spec).__name__} has {count} parameters")
+    count = sum(map(math.prod, spec.shapes.values()))
+    what = "biases" if check == "bias" else "scores"
+    refuse_if(
+        count > MOST_LEARNED, f"{what}: {type(spec).__name__} has {count} parameters", _LeftOut
+    )
     # By the rule of queries, as a model's own are in its checkpoint.
     params = {k: ruled(math.prod(shape)).reshape(shape) for k, shape in spec.shapes.items()}
     shapes = {f"shape_{name}": shape for name, shape in spec.shapes.items() if shape}
@@ -279,8 +288,11 @@ def _scores(part: Part, spec: Any) -> Iterator[Check]:
             shape = (heads, len(q), spec.dim)
             queries, keys = (ruled(math.prod(shape), r).reshape(shape) for r in (QUERY, KEY))
             numbers = functional.relative(spec, queries, keys, q, k, params=params or None)
-        if numbers.size > MOST:
-            raise _LeftOut(f"{check}: {numbers.size} numbers are too many for a file")
+        refuse_if(
+            numbers.size > MOST,
+            f"{check}: {numbers.size} numbers are too many for a file",
+            _LeftOut,
+        )
         finite = np.isfinite(numbers)
         size = max(1.0, float(np.abs(numbers[finite]).max(initial=0.0)))
         yield _check(

@@ -24,6 +24,7 @@ import numpy as np
 
 from posenc import registry
 from posenc._core.errors import bad_argument, bad_data, refuse_data, suggest
+from posenc._core.grouping import grouped
 from posenc._core.io import files, headers, inputs, outputs
 from posenc._core.reading import Note
 from posenc._core.spec.spec import from_dict
@@ -177,19 +178,20 @@ def _agree(caller: str, data: bytes, stated: str) -> None:
 def _contract(data: Any, caller: str) -> Contract:
     """The contract of plain JSON types."""
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        keys = sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__
         raise bad_data(
-            caller, f"a contract, with the format {FORMAT!r}", keys, "`posenc golden` writes one."
+            caller,
+            f"a contract, with the format {FORMAT!r}",
+            sorted(map(str, data))[:8] if isinstance(data, dict) else type(data).__name__,
+            "`posenc golden` writes one.",
         )
     version = data.get("version")
-    if type(version) is not int or version not in (WITHOUT, VERSION):
-        todo = "Write it anew by `posenc golden`, or use the posenc that wrote it."
-        raise bad_data(
-            f"{caller}: version",
-            f"{WITHOUT} or {VERSION}, of this posenc",
-            repr(version)[:40],
-            todo,
-        )
+    refuse_data(
+        type(version) is not int or version not in (WITHOUT, VERSION),
+        f"{caller}: version",
+        f"{WITHOUT} or {VERSION}, of this posenc",
+        repr(version)[:40],
+        "Write it anew by `posenc golden`, or use the posenc that wrote it.",
+    )
     with inputs.understood(caller, "numbers, texts and lists"):
         computed = digest({key: value for key, value in data.items() if key != "fingerprint"})
     if data.get("fingerprint") != computed:
@@ -213,8 +215,7 @@ def _contract(data: Any, caller: str) -> Contract:
 
 def _value(cls: type[Any], data: object, caller: str) -> Any:
     value = from_dict(data, lambda name: Part if name == "Part" else registry.lookup(name), caller)
-    if not isinstance(value, cls):
-        raise bad_data(caller, f"a {cls.__name__}", type(value).__name__)
+    refuse_data(not isinstance(value, cls), caller, f"a {cls.__name__}", type(value).__name__)
     return value
 
 
@@ -237,9 +238,7 @@ def _check(data: Mapping[str, Any]) -> Check:
 
 def _hold(contract: Contract, unknown: set[str], caller: str) -> None:
     """Raise `DataError` unless the records are those that the specs of the parts give."""
-    stated: dict[str, list[Check]] = {}
-    for check in contract.checks:
-        stated.setdefault(check.part, []).append(check)
+    stated = grouped((check.part, check) for check in contract.checks)
     for part in contract.parts:  # one by one, so that few bytes never stand for much to compute
         two = getattr(part.spec, "needs_length", False)
         refuse_data(

@@ -15,6 +15,7 @@ from posenc._core.errors import (
     SpecError,
     bad_argument,
     bad_data,
+    refuse_data,
     suggest,
 )
 from posenc._core.io import inputs
@@ -110,9 +111,8 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     data = inputs.parse(text, caller, CONTRACT)
     if isinstance(data, dict) and {"auto_map", "_class_name"} & {*data} and text is not source:
         return _known(source, caller, **settled)  # code, or a pipeline, may lie beside it
-    if not isinstance(data, dict):
-        received = {list: "a list", str: "a text", type(None): "null"}.get(type(data), "a number")
-        raise bad_data(caller, OBJECT, received, NO_CONFIG)
+    received = {list: "a list", str: "a text", type(None): "null"}.get(type(data), "a number")
+    refuse_data(not isinstance(data, dict), caller, OBJECT, received, NO_CONFIG)
     if data.get("format") == FORMAT:
         return parsed(text.encode(errors="surrogatepass"), caller) if path is None else read(path)
     name = "" if "model_type" in data else data.get("type", "")
@@ -147,8 +147,10 @@ def _value(data: dict[str, Any], caller: str) -> Any:
     """The spec, plan or reading that plain JSON types stand for."""
     with inputs.understood(caller, OBJECT):
         value = from_dict(data, registry.lookup, caller)
-    if not isinstance(value, (Reading, Plan, Spec)):
-        raise bad_data(caller, "a spec, a plan or a reading", type(value).__name__)
+    kinds = (Reading, Plan, Spec)
+    refuse_data(
+        not isinstance(value, kinds), caller, "a spec, a plan or a reading", type(value).__name__
+    )
     return _settled(value, caller) if isinstance(value, Reading) else value
 
 
@@ -230,10 +232,11 @@ def _of_entry(entry: Entry, name: str, layers: tuple[int, ...] | None = None) ->
 def _part(name: str, spec: Spec | None, *, convolution: str = "", **fields: Any) -> Part:
     kind = spec.kind if spec is not None else "convolution" if convolution else "none"
     scalings = spec.scalings if isinstance(spec, RoPE) else ()
-    lengths = (getattr(scaling, "original_length", None) for scaling in scalings)
     return Part(
         name, kind=kind, spec=spec, convolution=convolution,
-        original_length=next((length for length in lengths if length is not None), None),
+        original_length=next(
+            (n for s in scalings if (n := getattr(s, "original_length", None)) is not None), None
+        ),
         states=("short", "long") if isinstance(spec, RoPE) and spec.needs_length else ("any",),
         **fields,
     )  # fmt: skip

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.grouping import grouped
 from posenc._core.numeric.ladder import FLOAT
 from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.answers import brief
@@ -98,10 +99,9 @@ def _entry(entry: Layer) -> dict[str, Any]:
 
 
 def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
-    channels = spec.channels
     found: dict[str, Any] = {
         "width": spec.dim,
-        "pairing": channels.to_dict(),
+        "pairing": spec.channels.to_dict(),
         "axes": list(spec.axes),
     }
     if isinstance(spec, RoPE):
@@ -274,9 +274,7 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(f"the file was written with its weights reordered from {entry.permuted}")
     for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
         made.append(f"attends to {window_words(size)}{_where(own)}")
-    by_origin: dict[str, list[str]] = {}
-    for source in entry.sources:
-        by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")
+    by_origin = grouped((s.origin, f"{s.field} ({s.where})") for s in entry.sources)
     made += [f"from {ORIGINS[origin]}: {', '.join(fields)}" for origin, fields in by_origin.items()]
     return made
 

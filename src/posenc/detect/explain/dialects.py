@@ -15,10 +15,19 @@ from typing import Any, Literal, NamedTuple
 
 from posenc._core.io.checkpoints import load
 from posenc._core.reading import Layer, Reading
-from posenc.detect.explain.config.view import Keys, Notes, check_name
+from posenc.detect.explain.config.view import (
+    BASES,
+    FRACTIONS,
+    GLOBAL,
+    LOCAL,
+    LOCAL_BASES,
+    SHARE,
+    Keys,
+    Notes,
+    check_name,
+)
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
-from posenc.detect.explain.spellings import BASES, FRACTIONS, GLOBAL, LOCAL, LOCAL_BASES, SHARE
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")
@@ -76,8 +85,8 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     before = from_hf(data, on_error="report")
     lost += [f"the plan of the source is not settled: {text}" for text in before.errors]
     lost += _differences(before, from_hf(made, on_error="report"))
-    sources = {(s.field, s.origin) for entry in before for s in entry.sources}
-    unstated = {field for field, origin in sources if origin in ("preset", "caller")}
+    sources = (source for entry in before for source in entry.sources)
+    unstated = {source.field for source in sources if source.origin in ("preset", "caller")}
     lost += [
         f"{words} is not stated: a reader must know the family"
         for field, words in UNSTATED.items()
@@ -147,8 +156,7 @@ def _of_kind(
     share = own.get("share_alone", own.get("share", 1.0))
     more = {} if share == 1 else {"partial_rotary_factor": share}
     reached = kind in known.reach.get("rope_scaling", ())
-    theta = next(stated, own["base"])
-    return _typed({"rope_theta": theta, **more, **(params if reached else {})})
+    return _typed({"rope_theta": next(stated, own["base"]), **more, **(params if reached else {})})
 
 
 def _write_hf4(

@@ -34,20 +34,23 @@ from posenc.detect.explain.config.unread_keys import (
     nothing_said,
     told_of,
 )
-from posenc.detect.explain.config.view import Keys, Notes, check_arguments, settled
-from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
-from posenc.detect.explain.layers.groups import with_windows
-from posenc.detect.explain.layers.non_rotary import applies, read_other, words
-from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
-from posenc.detect.explain.rotary.fields import Given
-from posenc.detect.explain.spellings import (
+from posenc.detect.explain.config.view import (
     ABSOLUTE,
     BASES,
     COUNT_KEYS,
     FRACTIONS,
     MAIN_PARTS,
     TRAINED,
+    Keys,
+    Notes,
+    check_arguments,
+    settled,
 )
+from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
+from posenc.detect.explain.layers.groups import with_windows
+from posenc.detect.explain.layers.non_rotary import applies, read_other, words
+from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
+from posenc.detect.explain.rotary.fields import Given
 from posenc.presets.families import (
     NO_CLASS,
     ClassDefaults,
@@ -255,8 +258,11 @@ class _Reader:
                 "which reads the keys around it: the file was written for other code"
             )
         labels = {label_of(key) for key in parts}
-        absent = [key for key in made.types if not keys.data.get(key)]
-        missing = [key for key in absent if key in MAIN_PARTS or label_of(key) in labels]
+        missing = [
+            key
+            for key in made.types
+            if not keys.data.get(key) and (key in MAIN_PARTS or label_of(key) in labels)
+        ]
         others = [key for key in parts if key in NEEDED]
         foreign = bool(missing and others) and not flat
         if foreign:

@@ -10,12 +10,97 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.errors import PosencError
+from posenc._core.grouping import grouped
+from posenc._core.io.files import rounded
 from posenc._core.reading import Layer, Reading, Source
 from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
-from posenc.detect.facts.tables import COSINES, several
-from posenc.detect.fit.tolerances import seen
+from posenc.detect.fit.tolerances import HALVES, seen
+from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
+
+# --- tables of cosines and sines ------------------------------------------------------------------
+
+# Buffers of other people's modules, by the last words of their names.
+COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_complex)$")
+SINES = re.compile(r"(?:^|[._])sin_cached$")
+PLACES = (0, *(2**k for k in range(16)))  # rows, each of which doubles what is known
+Read = Callable[[str, int, int], np.ndarray]  # numbers of a tensor from one on, so many
+
+
+def of_tables(shapes: Mapping[str, tuple[int, ...]], read: Read) -> Iterator[Fact]:
+    """Frequencies and rows of tables of known names; those of equal numbers are one fact."""
+    kept: dict[tuple[int, bytes], list[str]] = {}
+    for key, shape in shapes.items():
+        if COSINES.search(key) and len(shape) > 1 and 0 not in shape:
+            rows, turning = _frequencies(key, shapes, read)
+            if turning is not None:
+                kept.setdefault((rows, turning.tobytes()), []).append(key)
+    for (rows, content), keys in kept.items():
+        yield Fact(
+            "frequencies",
+            tuple(np.frombuffer(content).tolist()),
+            source="buffer",
+            rests_on=several(keys),
+        )
+        yield Fact("length", rows, source="header", rests_on=several(keys))
+
+
+def several(keys: list[str]) -> str:
+    """The first of some names, and how many more there are."""
+    return f"{keys[0]} and {len(keys) - 1} more" if len(keys) > 1 else keys[0]
+
+
+def _frequencies(
+    key: str, shapes: Mapping[str, tuple[int, ...]], read: Read
+) -> tuple[int, np.ndarray | None]:
+    """The rows of a table, and what its pairs turn by in the numbers of its own dtype."""
+    shape = shapes[key]
+    inner = shape[-2:] if len(shape) > 2 and shape[-1] == 2 else shape[-1:]
+    width, rows = int(np.prod(inner)), int(np.prod(shape[: -len(inner)]))
+    places = [place for place in PLACES if place < rows]
+    arrays = {
+        name: np.array([read(name, place * width, width).reshape(inner) for place in places])
+        for name in (key, key.replace("cos_cached", "sin_cached"))
+        if shapes.get(name) == shape
+    }
+    if (turns := complex_of(key, arrays)) is None or len(places) < 2:
+        return rows, None
+    dtype = seen(turns)
+    turns = turns[:, one_of_each(turns)]
+    values = followed(turns * np.conj(turns[0]), places)
+    return rows, rounded(values, dtype) if dtype in HALVES else values
+
+
+def complex_of(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
+    """Cosines + i sines under a name; None where it has no numbers of these."""
+    array = arrays[key]
+    if array.dtype.kind == "c":
+        return array
+    if key.endswith("cos_sin_cache"):
+        cos, sin = np.array_split(array, 2, axis=-1)
+    elif key.endswith("cos_cached"):
+        cos, sin = array, arrays.get(f"{key.removesuffix('cos_cached')}sin_cached", array[:0])
+    elif array.ndim > 2 and array.shape[-1] == 2:  # as `view_as_real` has them
+        cos, sin = array[..., 0], array[..., 1]
+    else:
+        return None
+    return cos + 1j * sin if cos.shape == sin.shape else None
+
+
+def short(rows: int, entries: list[Layer]) -> Layer | None:
+    """An entry of more positions than a table has rows; None where one has no more."""
+    own = [entry for entry in entries if isinstance(entry.spec, RotarySpec)]
+    for entry in own:
+        originals = (
+            getattr(s, "original_length", None) for s in getattr(entry.spec, "scalings", ())
+        )
+        if rows >= min(filter(None, (entry.length, *originals)), default=0):
+            return None
+    return own[0] if own else None
+
+
+# --- frequencies, rows and buckets ----------------------------------------------------------------
 
 # Tensors of other people's modules, by the last words of their names.
 FREQUENCIES = re.compile(
@@ -42,10 +127,10 @@ SOURCES: dict[str, FactSource] = {"preset": "row", "file": "code", "record": "st
 def words_of(sources: Sequence[Source]) -> str:
     """Where fields were read, each place once; several parts of one key by that key."""
     roots = [source.where.partition(".")[0] for source in sources]
-    places: dict[str, list[str]] = {}
-    for source, root in zip(sources, roots, strict=True):
-        where = source.where if roots.count(root) == 1 else root
-        places.setdefault(SAID[source.origin], []).append(where)
+    places = grouped(
+        (SAID[source.origin], source.where if roots.count(root) == 1 else root)
+        for source, root in zip(sources, roots, strict=True)
+    )
     return ", and by ".join(
         f"{said}{'s' * (said == SAID['config'] and len(own) > 1)} {_listed(own)}".strip()
         for said, own in ((said, [*dict.fromkeys(own)]) for said, own in places.items())
@@ -93,11 +178,14 @@ def of_buffers(
     shapes: Mapping[str, tuple[int, ...]], read: Callable[[str], np.ndarray]
 ) -> Iterator[Fact]:
     """Frequencies of tensors of known names; those of equal numbers are one fact."""
-    places: dict[bytes, list[str]] = {}  # by bytes, as no NaN is equal to another
-    for key, shape in shapes.items():
-        is_ladder = FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
-        if is_ladder and 0 < np.prod(shape) <= LARGEST:
-            places.setdefault(read(key).astype(np.float64).tobytes(), []).append(key)
+    ladders = (
+        key
+        for key, shape in shapes.items()
+        if FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
+        if 0 < np.prod(shape) <= LARGEST
+    )
+    # By bytes, as no NaN is equal to another.
+    places = grouped((read(key).astype(np.float64).tobytes(), key) for key in ladders)
     for content, keys in places.items():
         yield Fact(
             "frequencies",
@@ -155,9 +243,8 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     if not near or not all(ladders):
         return None
     axes = max(len(entry.spec.axes) for entry in near)  # type: ignore[union-attr]
-    if axes > 1 and COSINES.search(key):  # rows are cells of a picture
-        return None
-    if any(_follow(values, ladder, axes) for each in ladders for ladder in each):
+    cells = axes > 1 and COSINES.search(key)  # rows are cells of a picture
+    if cells or any(_follow(values, ladder, axes) for each in ladders for ladder in each):
         return None
     return stated("frequencies", tuple(ladders[0][0].tolist()), near[0], "base", "scaling", "dim")
 
@@ -199,9 +286,8 @@ def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[
     for entry in reading if whole and one_part and not hidden else ():
         name = next((n for n, kind in KINDS.items() if kind == entry.kind), None)
         if name and len(_weight(entry)) == 2 and _weight(entry) not in tables.values():
-            one = stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads")
             yield Contradiction(
-                one,
+                stated(name, _weight(entry), entry, "length", "buckets", "dim", "heads"),
                 Fact(name, "none", source="header", rests_on=f"the list of {len(shapes)} tensors"),
                 MEND,
             )

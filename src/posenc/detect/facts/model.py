@@ -19,10 +19,10 @@ from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Value
 from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays
+from posenc.detect.facts.arrays import of_tables, short
 from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
-from posenc.detect.facts.tables import of_tables, short
 from posenc.detect.facts.weights.heads import Projections, read_model, tells_heads, text_of
 from posenc.detect.facts.weights.layers import counted, counted_blocks
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
@@ -266,9 +266,13 @@ class Facts(Displayed):
             else vars(fact)
             for fact in self._facts(None)
         ]
-        texts = [one.text for one in self.contradictions]
         return json.dumps(
-            {"name": self.name, "facts": plain, "contradictions": texts}, indent=indent
+            {
+                "name": self.name,
+                "facts": plain,
+                "contradictions": [one.text for one in self.contradictions],
+            },
+            indent=indent,
         )
 
 

@@ -155,14 +155,18 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
 def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:
     """A plan with the pairings that were recorded; a note where it is open whose they are."""
     orders = {fact.layer: fact.value for fact in reversed(stamp) if fact.value in PAIRINGS}
-    turning = [entry for entry in plan if isinstance(entry.spec, RotarySpec)]
-    parts = {entry.layer.rpartition(".")[0] for entry in turning if not entry.attention}
+    parts = {
+        entry.layer.rpartition(".")[0]
+        for entry in plan
+        if isinstance(entry.spec, RotarySpec) and not entry.attention
+    }
     # A pattern of some names goes before that of all.
     best = [
         max((p for p in orders if _covers(p, e, len(parts))), key=len, default="") for e in plan
     ]
-    pairs = zip(plan, best, strict=True)
-    layers = tuple(_recorded(entry, orders[p]) if p else entry for entry, p in pairs)
+    layers = tuple(
+        _recorded(entry, orders[p]) if p else entry for entry, p in zip(plan, best, strict=True)
+    )
     notes = (
         Note("warning", f"a conversion recorded that {pattern} pairs {orders[pattern]}; which "
              "layers these are is not known here")

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import ArgumentError, PosencError
+from posenc._core.errors import ArgumentError
 from posenc._core.guard import foreign
 from posenc.detect.subject.arrays import dtype_in, libraries_of
 
@@ -143,7 +143,7 @@ class OtherShape(CannotAsk):
     """An answer of another shape than that of what was asked."""
 
 
-def refuse_if(bad: object, says: str, error: type[PosencError] = CannotAsk) -> None:
+def refuse_if(bad: object, says: str, error: type[Exception] = CannotAsk) -> None:
     """Raise an error in these words where something is so."""
     if bad:
         raise error(says)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.errors import PosencError
+from posenc._core.grouping import grouped
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
@@ -195,10 +196,11 @@ def _traced(a: Comparand, b: Comparand, rows: Sequence[Difference]) -> Iterator[
     except PosencError as error:
         yield "not_compared", f"what its attentions do in a run: {error}"
         return
-    several: dict[tuple[str, str, str], list[Any]] = {}
-    for finding in trace.findings:
-        if finding.tensor != "scores" or finding.field == "scale":  # biases have been asked for
-            several.setdefault((finding.field, finding.expected, finding.found), []).append(finding)
+    several = grouped(
+        ((finding.field, finding.expected, finding.found), finding)
+        for finding in trace.findings
+        if finding.tensor != "scores" or finding.field == "scale"  # biases have been asked for
+    )
     for (field, expected, seen), findings in several.items():
         tensors = " and ".join(dict.fromkeys(finding.tensor for finding in findings))
         label = f"{_layers(sorted({finding.layer for finding in findings}))}, {tensors}"
@@ -323,9 +325,8 @@ def _by_name(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[P
 
 
 def _by_layer(ours: list[Part], theirs: list[Part], *, whole: bool) -> Iterator[Pair]:
-    groups: dict[tuple[Part | None, Part | None], list[int]] = {}
-    for layer in range(1 + max(i for p in (*ours, *theirs) for i in p.layers or (0,))):
-        groups.setdefault((_at(ours, layer), _at(theirs, layer)), []).append(layer)
+    count = 1 + max(i for p in (*ours, *theirs) for i in p.layers or (0,))
+    groups = grouped(((_at(ours, layer), _at(theirs, layer)), layer) for layer in range(count))
     for (mine, other), layers in groups.items():
         part = (mine or other) if whole or other is None else other
         if part is not None:

@@ -82,8 +82,11 @@ def held(
             ask(bench.places(first))
     rows = _remembered(before, after)
     if not rows and not choice.agrees:
-        answers = ((order, _answered(bench, ask, line)) for order, line in calls_to(last))
-        seen = [call._replace(order=order) for order, call in answers if call]
+        seen = [
+            call._replace(order=order)
+            for order, line in calls_to(last)
+            if (call := _answered(bench, ask, line))
+        ]
         rows = explain(seen)
         rows = rows if {row.field for row in rows} & TOLD else _still(seen) or rows
     if last + 1 < (part.length or 0) and (lacks := _lacking(bench, part)):

@@ -21,8 +21,7 @@ import numpy as np
 from posenc._core.errors import DataError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
-from posenc.detect.facts.arrays import FREQUENCIES, ROWS
-from posenc.detect.facts.tables import COSINES, SINES, complex_of
+from posenc.detect.facts.arrays import COSINES, FREQUENCIES, ROWS, SINES, complex_of
 from posenc.detect.subject import CannotAsk, Subject, ask, asked, refuse_if
 from posenc.detect.subject.arrays import carried, numbers, parts_of
 from posenc.detect.subject.ask import protocol

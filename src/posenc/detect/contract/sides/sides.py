@@ -6,9 +6,14 @@ A side that describes a model (config, plan, spec, preset, GGUF, contract) has s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import inspect
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+
+import numpy as np
 
 from posenc._core.errors import ArgumentError, bad_argument
 from posenc._core.guard import why_no_code
@@ -16,10 +21,9 @@ from posenc._core.io import inputs
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.contract.contract import Contract
+from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import PREFIXES, described, parts_of
-from posenc.detect.contract.sides.diffusers import of_transformer
-from posenc.detect.contract.sides.models import of_checkpoint, of_engine, of_folder, of_model
+from posenc.detect.contract.sides.models import apart, of_checkpoint, of_engine, of_folder, of_model
 from posenc.detect.contract.sides.side import (
     Comparand,
     Implementation,
@@ -27,7 +31,9 @@ from posenc.detect.contract.sides.side import (
     methods_of,
     of_rows,
 )
-from posenc.detect.subject import Subject
+from posenc.detect.subject import Subject, refuse_if
+from posenc.detect.subject.arrays import numbers
+from posenc.presets import diffusion
 
 ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
@@ -117,3 +123,78 @@ def _is_contract(path: Path) -> bool:
         return False
     with inputs.opened(path) as file:
         return b"posenc contract" in (file.read(2**16) or b"")
+
+
+# --- transformers of diffusers, by the rotary modules that rows of their classes name -------------
+
+IDS = ("ids", "position_ids", "pos")  # arguments of a module that takes positions
+LARGEST = 2**16  # cells of latents that a module is asked for
+
+
+def of_transformer(model: Any, name: str) -> Comparand | None:
+    """A transformer of diffusers by its rotary modules; None for any other model."""
+    cls = type(model).__name__
+    if not isinstance(getattr(model, "config", None), Mapping) or (
+        (row := diffusion.transformer(cls)) is None
+    ):
+        return None
+    paths = {
+        rule.get("name", "attention"): rule.get("modules", {}).get(cls, rule.get("module"))
+        for rule in row["entries"]
+    }
+
+    def answers(part: Part, _: Sequence[str]) -> list[Implementation]:
+        module = getattr(model, paths.get(part.name) or "", None)
+        refuse_if(
+            module is None, f"{cls} has no module for it: the rotation is handed to its forward"
+        )
+        code = Implementation(
+            SimpleNamespace(cos_sin=functools.partial(_cos_sin, module, part)), "numpy"
+        )
+        code.name = f"{paths[part.name]}, a {type(module).__name__}"
+        return [code]
+
+    return Comparand(name, whole=False, answers=answers)
+
+
+def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> Any:
+    """Cosines and sines, or complex numbers, of a module, as its forward takes positions."""
+    import torch
+
+    own = apart(module) if isinstance(module, torch.nn.Module) else module
+    asked = [*inspect.signature(getattr(own, "forward", own)).parameters]
+    with torch.no_grad():
+        if asked in ([one] for one in IDS):
+            ids = torch.as_tensor(positions)
+            try:
+                return _pairs(own(ids), len(positions))
+            except (IndexError, ValueError):  # it takes a batch
+                return _pairs(own(ids[None]), len(positions))
+        refuse_if(
+            asked[0] != "hidden_states" or {"num_frames", "attention_mask"} & {*asked},
+            f"{type(own).__name__} takes {', '.join(asked)}, and no positions",
+        )
+        sizes = [int(size) + 1 for size in positions.max(0)]
+        if np.prod(sizes) > LARGEST:
+            raise IndexError(f"a picture of {sizes} tokens is more than is asked for")
+        patch = own.patch_size
+        step = [getattr(own, "patch_size_t", 1), patch, patch][-len(sizes) :]
+        step = [*patch] if isinstance(patch, (tuple, list)) else step
+        shape = (size * by for size, by in zip(sizes, step, strict=True))
+        table = _pairs(own(torch.zeros(1, 1, *shape)), int(np.prod(sizes)))
+    rule: Any = part.positions
+    scene, grid = next(one.name for one in rule.parts if one.is_grid), (1, *sizes)[-3:]
+    cells = {tuple(row): i for i, row in enumerate(rule.build([(scene, grid)])[scene])}
+    places = [cells.get(tuple(row), LARGEST) for row in positions]  # beyond the table
+    return tuple(one[places] for one in table) if isinstance(table, tuple) else table[places]
+
+
+def _pairs(answer: Any, count: int) -> Any:
+    """What a module returns, as complex numbers or as cosines and sines, a row for each token."""
+    if isinstance(answer, (tuple, list)):
+        cos, sin = (numbers(one).reshape(count, -1) for one in answer)
+        return cos, sin
+    rows = numbers(answer)
+    if rows.shape[-2:] == (2, 2):
+        rows = rows[..., 0, 0] + 1j * rows[..., 1, 0]
+    return rows.reshape(count, -1)

@@ -17,9 +17,8 @@ from posenc._core.errors import PosencError
 from posenc._core.io import inputs
 from posenc._core.reading import Layer, Source
 from posenc.detect.explain.config.unread_keys import unread
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import HEAD_COUNTS, Keys, Notes, UnsettledError, noted
 from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.spellings import HEAD_COUNTS
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.presets.families import Family, class_parts
 
@@ -96,8 +95,7 @@ def _is_table(node: ast.AST) -> bool:
     called = {name for inner in ast.walk(node.value) for name in _names(inner)}
     own = [name for target in targets for name in _names(target)]
     long = {"max_position_embeddings", "n_positions", "max_seq_len"} & called
-    positional = bool(long) or any(map(TABLE.search, own))
-    return positional and bool(called & {"Embedding", "Parameter"})
+    return (bool(long) or any(map(TABLE.search, own))) and bool(called & {"Embedding", "Parameter"})
 
 
 def _pairing(tree: ast.AST) -> str:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys
+from posenc.detect.explain.config.view import HEAD_COUNTS, MAIN_PARTS, Keys
 from posenc.detect.explain.rotary.entries import has_rotary
-from posenc.detect.explain.spellings import HEAD_COUNTS, MAIN_PARTS
 from posenc.presets.families import (
     NO_CLASS,
     ClassParts,
@@ -33,9 +32,8 @@ def with_older_parts(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, 
 
 def is_part(key: str, value: Any, made: ClassParts) -> bool:
     """Whether a key of a config holds a sub-config that is a model, or may be one."""
-    if not isinstance(value, Mapping) or not value:
-        return False
-    if key in ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config"):
+    options = ("rope_parameters", "rope_scaling", "quantization_config", "per_layer_config")
+    if not isinstance(value, Mapping) or not value or key in options:
         return False
     named = key in made.types or key.endswith("_config") or key in ("encoder", "decoder")
     return named or "model_type" in value or has_heads(value)

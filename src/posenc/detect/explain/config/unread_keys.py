@@ -15,20 +15,23 @@ from typing import Any, NamedTuple
 
 from posenc import presets
 from posenc._core.errors import closest, mismatch
-from posenc.detect.explain.config.view import NAMES, Keys, Notes, is_number
-from posenc.detect.explain.layers.non_rotary import words
-from posenc.detect.explain.rotary.scaling_rules import READ
-from posenc.detect.explain.spellings import (
+from posenc.detect.explain.config.view import (
     ABSOLUTE,
     BASES,
     COUNT_KEYS,
     DICTIONARIES,
     FRACTIONS,
     LOCAL_BASES,
+    NAMES,
     THETA_KEYS,
     TRAINED,
     WIDTHS,
+    Keys,
+    Notes,
+    is_number,
 )
+from posenc.detect.explain.layers.non_rotary import words
+from posenc.detect.explain.rotary.scaling_rules import READ
 from posenc.presets.families import (
     NO_CLASS,
     ClassDefaults,
@@ -196,8 +199,7 @@ def _instead(key: str, made: list[Sizes]) -> str:
 
 def note_unread(keys: Keys, notes: Notes) -> None:
     """Say which keys that concern positions, and which towers with files, were not read."""
-    left = {*meanings()} & {*keys.defaults} - {*keys.data, *keys.defaulted}
-    for key in sorted(left):
+    for key in sorted({*meanings()} & {*keys.defaults} - {*keys.data, *keys.defaulted}):
         notes.warning(
             f"{keys.where(key)}={keys.defaults[key]!r}, which the file leaves to the "
             f"class, was not read: {meanings()[key]}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from posenc._core.errors import suggest
+from posenc._core.grouping import grouped
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Header, read_header
 from posenc._core.reading import Layer, Reading
@@ -25,6 +26,7 @@ from posenc.detect.explain.config.view import (
     check_arguments,
     noted,
     settled,
+    unsettled_if,
 )
 from posenc.detect.explain.gguf.rotation import HeaderFile, rotation_of, short_number
 from posenc.detect.explain.layers.non_rotary import applies, read_other
@@ -110,8 +112,9 @@ def from_gguf(
     check_arguments("from_gguf", pairing, base, on_error)
     file, notes = inputs.named(path, "from_gguf"), Notes()
     entries, model = _entries(file, read_header(file), pairing, base, notes)
-    plan = Reading(tuple(entries), notes=tuple(notes.notes), model=model)
-    return settled(plan, "from_gguf", on_error)
+    return settled(
+        Reading(tuple(entries), notes=tuple(notes.notes), model=model), "from_gguf", on_error
+    )
 
 
 def _entries(
@@ -187,8 +190,7 @@ def _rotary(file: HeaderFile, notes: Notes) -> list[Layer]:
         spec = entry.spec
         if isinstance(spec, RoPE) and (scale := _temperature_of(file, kind, notes)) is not None:
             spec = spec.replace(magnitude=spec.magnitude.replace(temperature=scale))
-        seen = _window(file, kind)
-        entry = entry.replace(layer=name, indices=indices, windows=seen, spec=spec)
+        entry = entry.replace(layer=name, indices=indices, windows=_window(file, kind), spec=spec)
         made.append(entry)
         if kind.indexer and isinstance(spec, RoPE):
             made.append(_indexer(file.rule, entry, spec))
@@ -256,10 +258,10 @@ def _kinds_of(
 ) -> dict[LayerKind, tuple[int, ...] | None]:
     """The types of layers, and the layers of each; None where one is all, or it is not known."""
     count, drafts = keys.integer("block_count"), keys.integer("nextn_predict_layers") or 0
-    if not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS:
-        raise UnsettledError(
-            f"{keys.where('block_count')}={count} with {drafts} draft layers is no number of layers"
-        )
+    unsettled_if(
+        not 0 <= drafts < (MOST_LAYERS if count is None else count) <= MOST_LAYERS,
+        f"{keys.where('block_count')}={count} with {drafts} draft layers is no number of layers",
+    )
     if drafts:
         notes.remark(f"draft layers (nextn_predict_layers={drafts}) are not in the plan")
     windowed = _has_windows(keys, rule, notes)
@@ -282,10 +284,10 @@ def _kinds_of(
         _turns(keys, rule, windows, notes),
         _indexers(keys, rule, number, notes),
     )
-    layers: dict[LayerKind, list[int]] = {}
-    for index, own in enumerate(zip(*fields, strict=True)):
-        kind = LayerKind(*own) if own[0] else LayerKind(attends=False)
-        layers.setdefault(kind, []).append(index)
+    layers: dict[LayerKind, list[int]] = grouped(
+        (LayerKind(*own) if own[0] else LayerKind(attends=False), index)
+        for index, own in enumerate(zip(*fields, strict=True))
+    )
     if count is None or (len(layers) == 1 and not windowed):
         return dict.fromkeys(layers)
     return {kind: tuple(found) for kind, found in layers.items()}

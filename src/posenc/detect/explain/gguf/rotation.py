@@ -12,7 +12,14 @@ from posenc import registry
 from posenc._core.errors import mismatch, suggest
 from posenc._core.io.checkpoints import Header, read_tensor
 from posenc._core.reading import Layer
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
+from posenc.detect.explain.config.view import (
+    Keys,
+    Notes,
+    UnsettledError,
+    is_number,
+    noted,
+    unsettled_if,
+)
 from posenc.detect.explain.rotary.scaling_rules import yarn_magnitude
 from posenc.presets import fill
 from posenc.presets import row as preset_row
@@ -115,10 +122,8 @@ def _sections(
         if isinstance(sizes, list) and any(sizes) and "arrangement" not in template:
             notes.remark(f"{where}={sizes} is not read for text of this architecture")
         return
-    if not isinstance(sizes, list) or len(sizes) < 3:
-        raise UnsettledError(f"{where} is missing")
-    if any(sizes[3:]):
-        raise UnsettledError(f"{where}={sizes} has a fourth axis, which this family has not")
+    unsettled_if(not isinstance(sizes, list) or len(sizes) < 3, f"{where} is missing")
+    unsettled_if(any(sizes[3:]), f"{where}={sizes} has a fourth axis, which this family has not")
     notes.source("arrangement.sizes", "config", where)
     template["arrangement"] = {**template["arrangement"], "sizes": sizes[:3]}
     lost = [
@@ -172,8 +177,7 @@ def scaling_of(
         )
     stated = "rope.scaling.factor" if "rope.scaling.factor" in keys else "rope.scale_linear"
     factor = (short_number(keys, stated) or 1.0) if kind != "none" else 1.0
-    if factor < 1:
-        raise UnsettledError(f"{keys.where(stated)}={factor:g} is below 1")
+    unsettled_if(factor < 1, f"{keys.where(stated)}={factor:g} is below 1")
     if "fixed_base" in rule or reach == "none":
         return []
     linear = kind in ("linear", "longrope") and factor != 1

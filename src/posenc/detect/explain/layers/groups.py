@@ -5,8 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from posenc._core.grouping import grouped
 from posenc._core.reading import Layer
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import (
+    GLOBAL,
+    LOCAL,
+    LOCAL_BASES,
+    MORE_LAYERS,
+    OTHER,
+    SHARE,
+    THETA_KEYS,
+    TYPE_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+    unsettled_if,
+)
 from posenc.detect.explain.layers.non_rotary import applies
 from posenc.detect.explain.layers.types import attentions_of, layer_count, traits_of, types_of
 from posenc.detect.explain.rotary.class_groups import (
@@ -20,16 +35,6 @@ from posenc.detect.explain.rotary.class_groups import (
     with_additions,
     with_class,
 )
-from posenc.detect.explain.spellings import (
-    GLOBAL,
-    LOCAL,
-    LOCAL_BASES,
-    MORE_LAYERS,
-    OTHER,
-    SHARE,
-    THETA_KEYS,
-    TYPE_KEYS,
-)
 from posenc.presets.families import NO_CLASS, ClassDefaults, ClassWindows, ReadRule, class_windows
 
 MOST_LAYERS = 65_536  # a config that says more is no config of a model
@@ -39,10 +44,10 @@ LIMITED = (LOCAL, "chunked_attention", "local_attention")  # types that see no w
 @noted
 def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[Layers]:
     """The groups of layers, in the order of their first layer."""
-    if layer_count(keys) > MOST_LAYERS:
-        raise UnsettledError(
-            f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS:,} at most)"
-        )
+    unsettled_if(
+        layer_count(keys) > MOST_LAYERS,
+        f"{layer_count(keys)} layers are more than any model has ({MOST_LAYERS:,} at most)",
+    )
     more = keys.first(key for key in MORE_LAYERS if key in keys.data)
     if more is not None and more[1] >= 1:
         notes.remark(
@@ -57,9 +62,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
         inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
         unordered = _unordered(keys, params, nested, rule, notes)
         return [group._replace(inner=inside) for group in unordered]
-    groups: dict[tuple[Any, ...], list[int]] = {}
-    for index, trait in enumerate(traits):
-        groups.setdefault(trait, []).append(index)
+    groups = grouped((trait, index) for index, trait in enumerate(traits))
     made = []
     for key in (key for key, kinds in rule["class"].reach.items() if kinds):
         keys.get(key)  # it says nothing where no layer is of a type that it reaches
@@ -143,9 +146,11 @@ def _group(
         share = known.share if known.share_alone is None else known.share_alone
         taken = parameters_left_out(params, known.parameters, known, notes)
         group = Layers(kind, None, taken, share=share, top_share=top)
-    if "rope_theta" not in known.reach or known.base is None:
-        return group
-    if params.data and (params.first(THETA_KEYS) is not None or keys.number("rope_theta") is None):
+    if (
+        "rope_theta" not in known.reach
+        or known.base is None
+        or (params.data and (params.first(THETA_KEYS) or keys.number("rope_theta") is None))
+    ):
         return group
     for key in known.reach:
         value = None if key in NO_BASES else keys.number(key)

@@ -17,8 +17,17 @@ from posenc import presets, registry
 from posenc._core.errors import suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Origin
+from posenc._core.spec.checks import show
 from posenc._core.spec.spec import Spec
-from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
+from posenc.detect.explain.config.view import (
+    WIDEST,
+    Keys,
+    Notes,
+    UnsettledError,
+    is_number,
+    noted,
+    unsettled_if,
+)
 
 MOST_STAGES = 64  # of a pyramid; a list of more is no list of stages
 MOST_LAYERS = 4096
@@ -77,10 +86,9 @@ def _stages(
     if not fits:
         notes.error(f"{keys.where(rule['stages'])} is not a list of the layers of each stage")
         return []
-    ends = list(accumulate(depths))
     return [
         (stage, tuple(range(end - depth, end)))
-        for stage, (depth, end) in enumerate(zip(depths, ends, strict=True))
+        for stage, (depth, end) in enumerate(zip(depths, accumulate(depths), strict=True))
     ]
 
 
@@ -105,8 +113,10 @@ def _layers(keys: Keys, rule: Mapping[str, Any], notes: Notes) -> tuple[int, ...
 def _called(keys: Keys, *, key: str, word: str) -> tuple[int, ...]:
     """The layers that a list of the config, with a word for each, calls by a word."""
     words = keys.get(key)
-    if not isinstance(words, list) or not 0 < len(words) <= MOST_LAYERS:
-        raise UnsettledError(f"{keys.where(key)} is not a list of a word for each layer")
+    unsettled_if(
+        not isinstance(words, list) or not 0 < len(words) <= MOST_LAYERS,
+        f"{keys.where(key)} is not a list of a word for each layer",
+    )
     return tuple(index for index, said in enumerate(words) if said == word)
 
 
@@ -217,10 +227,10 @@ def _built(filled: Mapping[str, Any]) -> Spec:
 def _check_sizes(filled: Mapping[str, Any]) -> None:
     """Raise for sizes whose constants would take minutes, or more memory than there is."""
     for field in ("dim", "heads", "count", "width"):
-        if (size := filled.get(field, 0)) > WIDEST:
-            raise UnsettledError(
-                f"{field}={size:g} is more than any model has ({WIDEST:,} at most)"
-            )
+        unsettled_if(
+            (size := filled.get(field, 0)) > WIDEST,
+            f"{field}={size:g} is more than any model has ({WIDEST:,} at most)",
+        )
 
 
 # --- templates ------------------------------------------------------------------------------------
@@ -268,7 +278,7 @@ def _by_word(keys: Keys, template: Mapping[str, Any], field: str, stage: int, no
     value = keys.get(key)
     word, absent = _word(value), value is None and "absent" in template
     if not absent and word not in cases and "otherwise" not in template:
-        known, stated = ", ".join(cases), f"{keys.where(key)}={_brief(value)}"
+        known, stated = ", ".join(cases), f"{keys.where(key)}={show(value)}"
         if value is None:
             raise UnsettledError(f"{missing(keys, [key])}: it is one of {known}")
         raise UnsettledError(f"{stated} is none of {known}. {suggest(word, cases)}")
@@ -299,9 +309,8 @@ def _of_list(keys: Keys, template: Mapping[str, Any], field: str, notes: Notes) 
         is_number(item) and (not whole or (type(item) is int and item % over == 0))
         for item in value
     )
-    if not fits:
-        adjective = "" if not whole else "whole " if over == 1 else "even "
-        raise UnsettledError(f"{keys.where(path)} is not a list of {adjective}numbers")
+    adjective = "" if not whole else "whole " if over == 1 else "even "
+    unsettled_if(not fits, f"{keys.where(path)} is not a list of {adjective}numbers")
     notes.source(field, keys.origin(path.partition(".")[0]), keys.where(path))
     return [item // over if whole else float(item) for item in value]
 
@@ -329,8 +338,8 @@ def missing(keys: Keys, expressions: Sequence[str]) -> str:
             did = (hint for hint in hints[:3] if hint.startswith("Did"))
             return ". ".join([f"{keys.where(key)} is missing{or_others}", *did])
         if not is_number(value) and not isinstance(value, list | dict):
-            return f"{keys.where(key)}={_brief(value)} is not a number"
-    told = " and ".join(f"{keys.where(key)}={_brief(keys.data[key])}" for key in words[text])
+            return f"{keys.where(key)}={show(value)} is not a number"
+    told = " and ".join(f"{keys.where(key)}={show(keys.data[key])}" for key in words[text])
     return f"{text} has no value with {told}"
 
 
@@ -344,17 +353,9 @@ def _evaluated(keys: Keys, expressions: list[str], stage: int | None) -> tuple[s
 
     What the config states goes before what its class takes for keys that it leaves out.
     """
-    stated = ((text, keys.stated(text, stage)) for text in expressions)
-    found = {text: value for text, value in stated if value is not None}
+    found = {t: value for t in expressions if (value := keys.stated(t, stage)) is not None}
     named = {text: value for text, value in found.items() if text.isidentifier()}
-    if len(set(named.values())) > 1:
-        told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
-        raise UnsettledError(f"{told} contradict each other")
-    values = ((text, keys.evaluate(text, stage)) for text in expressions)
-    taken = ((text, value) for text, value in values if value is not None)
+    told = " and ".join(f"{keys.where(text)}={value:g}" for text, value in named.items())
+    unsettled_if(len(set(named.values())) > 1, f"{told} contradict each other")
+    taken = ((t, value) for t in expressions if (value := keys.evaluate(t, stage)) is not None)
     return next(iter(found.items() if found else taken), None)
-
-
-def _brief(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."

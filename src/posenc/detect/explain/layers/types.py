@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
-from posenc.detect.explain.layers.non_rotary import applies
-from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
-from posenc.detect.explain.spellings import (
+from posenc.detect.explain.config.view import (
     COUNT_KEYS,
     GLOBAL,
     LISTED,
@@ -18,7 +15,14 @@ from posenc.detect.explain.spellings import (
     PATTERN_KEYS,
     SHARE,
     TYPE_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+    unsettled_if,
 )
+from posenc.detect.explain.layers.non_rotary import applies
+from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
 from posenc.presets.families import ClassDefaults, ReadRule, stretched
 from posenc.presets.row_types import ByLayer, InnerLayers, NoRope
 
@@ -59,8 +63,7 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     if pattern is not None and count and pattern[1] >= 1:
         return [LOCAL if (i + 1) % int(pattern[1]) else GLOBAL for i in range(count)]
     listed_every = count and "full_attention_every" in rule
-    step = keys.integer(rule["full_attention_every"]) if listed_every else None
-    if step:
+    if listed_every and (step := keys.integer(rule["full_attention_every"])):
         return [LOCAL if i % step else GLOBAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
 
@@ -89,8 +92,9 @@ def _types_by(keys: Keys, by: ByLayer, notes: Notes) -> list[str] | None:
             f"{keys.where(by['key'])} has {unknown!r}, which is none of {', '.join(by['cases'])}"
         )
     count = count or len(words)
-    if len(words) < count:
-        raise UnsettledError(f"{keys.where(by['key'])} has {len(words)} entries for {count} layers")
+    unsettled_if(
+        len(words) < count, f"{keys.where(by['key'])} has {len(words)} entries for {count} layers"
+    )
     return [by["cases"][word] for word in counted(keys.where(by["key"]), words, count, notes)]
 
 
@@ -163,12 +167,12 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
     period = keys.integer(every) if every in asks else None
     if asks == [every] and period and period > 0:
         pattern, asks = stretched(pattern, period), []
-    if asks or not pattern:
-        by = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
-        raise UnsettledError(
-            f"{where} is missing, and layers differ: the class in transformers {known.version} "
-            f"makes it from {by}. State {TYPE_KEYS[0]}"
-        )
+    by = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
+    unsettled_if(
+        asks or not pattern,
+        f"{where} is missing, and layers differ: the class in transformers {known.version} "
+        f"makes it from {by}. State {TYPE_KEYS[0]}",
+    )
     if not count:
         if by_type:
             notes.error(f"{where} and the number of layers are missing: which layers turn is open")
@@ -195,8 +199,7 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
 
 def layer_count(keys: Keys) -> int:
     """The number of layers; 0 where it is not stated."""
-    counts = (keys.integer(key) for key in COUNT_KEYS)
-    if count := next((value for value in counts if value and value > 0), 0):
+    if count := next((n for key in COUNT_KEYS if (n := keys.integer(key)) and n > 0), 0):
         return count
     if not any(key in keys.data for key in COUNT_KEYS) and {*COUNT_KEYS} & {*keys.sizes}:
         keys.defaults, keys.sizes = {**keys.sizes, **keys.defaults}, {}
@@ -223,8 +226,7 @@ def traits_of(
     own = _overrides(keys)
     shares = numbers_of(keys, tuple(rule.get("partial_rotary_factor_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
-    lists = (types, turns, bases, scaled, shares)
-    if alike and not own and all(one is None for one in lists):
+    if alike and not own and all(one is None for one in (types, turns, bases, scaled, shares)):
         return None
     by_kind = rule["class"].kinds is not None  # which key is whose is known then
     local = None if types is None or bases or by_kind else keys.first(LOCAL_BASES)
@@ -310,10 +312,10 @@ def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
     blocks = keys.get(rule["blocks"])
     listed = [one for one in blocks if isinstance(one, Mapping)] if isinstance(blocks, list) else []
     inner = [one for b in listed if isinstance(one := b.get(rule["block_part"]), Mapping)]
-    if len(inner) != count:
-        raise UnsettledError(
-            f"{keys.where(rule['blocks'])} is not a list of {count} dictionaries of layers"
-        )
+    unsettled_if(
+        len(inner) != count,
+        f"{keys.where(rule['blocks'])} is not a list of {count} dictionaries of layers",
+    )
     return [not any(values.get(key) for key in rule["block_flags"]) for values in inner]
 
 

@@ -8,14 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, is_number, noted
-from posenc.detect.explain.spellings import (
+from posenc.detect.explain.config.view import (
     DICTIONARIES,
     LISTED,
     LOCAL,
     LOCAL_BASES,
     SHARE,
     THETA_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    is_number,
+    noted,
+    unsettled_if,
 )
 from posenc.presets.families import ClassDefaults, ReadRule
 
@@ -173,11 +178,11 @@ def flat_group(
     key = DICTIONARIES[0] if params.path.endswith(DICTIONARIES[0]) else DICTIONARIES[1]
     reached = known.reach.get(key, ())
     asked = params.data.get("rope_type", params.data.get("type", "default"))
-    if params.data and not reached and (asked != "default" or len(params.data) > 1):
-        raise UnsettledError(
-            f"{params.path} is one dictionary for all layers, which the class in transformers "
-            f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}"
-        )
+    unsettled_if(
+        params.data and not reached and (asked != "default" or len(params.data) > 1),
+        f"{params.path} is one dictionary for all layers, which the class in transformers "
+        f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}",
+    )
     share = own.get("share_alone", own.get("share", 1.0))
     form = "flat" if params.data else ""
     top = has_top_share(rule, label, form)
@@ -203,8 +208,7 @@ def flat_group(
     if group.params.data and label in known.must_state_flat and group.of_class:
         raise UnsettledError(_no_base(params, known, own))
     bases = {row["base"] for row in (known.kinds or {}).values() if row is not None}
-    alone = len(bases) == 1 or not known.reach["rope_theta"]
-    if group.of_class and alone and group.base:
+    if group.of_class and (len(bases) == 1 or not known.reach["rope_theta"]) and group.base:
         warn_of_theta(keys, known, kind, group.base[1], notes)
     return group
 

@@ -18,7 +18,22 @@ from posenc.detect.explain.config.unread_keys import (
     outside,
     passed_over,
 )
-from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import (
+    ABSOLUTE,
+    BASES,
+    DICTIONARIES,
+    FRACTIONS,
+    LISTED,
+    LOCAL_BASES,
+    ORIGINAL_KEYS,
+    TRAINED,
+    WIDEST,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+    unsettled_if,
+)
 from posenc.detect.explain.layers.groups import layers_of
 from posenc.detect.explain.layers.non_rotary import positions_of
 from posenc.detect.explain.rotary.class_groups import Layers
@@ -31,16 +46,6 @@ from posenc.detect.explain.rotary.fields import (
 )
 from posenc.detect.explain.rotary.scaling_rules import Asked, Lengths, read_scaling, rope_type
 from posenc.detect.explain.rotary.widths import even, head_of, width_of
-from posenc.detect.explain.spellings import (
-    ABSOLUTE,
-    BASES,
-    DICTIONARIES,
-    FRACTIONS,
-    LISTED,
-    LOCAL_BASES,
-    ORIGINAL_KEYS,
-    TRAINED,
-)
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets import fill
 from posenc.presets.families import ReadRule
@@ -54,8 +59,9 @@ def has_rotary(keys: Keys) -> bool:
 
 def trained_length(keys: Keys) -> tuple[str, int] | None:
     """The key and value of the longest position the model was made for."""
-    lengths = ((keys.where(key), keys.integer(key)) for key in TRAINED)
-    return next(((where, value) for where, value in lengths if value and value > 0), None)
+    return next(
+        ((keys.where(key), n) for key in TRAINED if (n := keys.integer(key)) and n > 0), None
+    )
 
 
 def _rules(params: Mapping[str, Any]) -> set[Any]:
@@ -179,10 +185,10 @@ def _entry(
     template = template_of(keys, own, rule, given, notes)
     if kind is None or width is None:
         return None
-    if width > WIDEST:
-        raise UnsettledError(
-            f"a rotated width of {width:g} is more than any model has ({WIDEST:,} at most)"
-        )
+    unsettled_if(
+        width > WIDEST,
+        f"a rotated width of {width:g} is more than any model has ({WIDEST:,} at most)",
+    )
     sizes.append(Sizes(base, head, width))
     passed_over(own, rule, sizes[-1:], notes)
     dim, ladder = even(width, notes)
@@ -218,8 +224,7 @@ def _lengths(keys: Keys, rule: ReadRule, kind: str) -> Lengths:
     key, length = trained_length(keys) or (keys.where(TRAINED[0]), None)
     reads, original = followed(rule, kind), ORIGINAL_KEYS[0]
     inner = reads is not None and BESIDE + original not in reads
-    beside = None if inner else keys.integer(original)
-    return Lengths(length, key, beside, keys.where(original))
+    return Lengths(length, key, None if inner else keys.integer(original), keys.where(original))
 
 
 def _build(

@@ -11,9 +11,18 @@ from posenc._core.errors import suggest
 from posenc._core.reading import Origin
 from posenc._core.spec.spec import Value
 from posenc.detect.explain.config.modelling_file import Modelling
-from posenc.detect.explain.config.view import NAMES, Keys, Notes, UnsettledError, noted
+from posenc.detect.explain.config.view import (
+    BASES,
+    LISTED,
+    NAMES,
+    THETA_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+    unsettled_if,
+)
 from posenc.detect.explain.rotary.class_groups import Layers
-from posenc.detect.explain.spellings import BASES, LISTED, THETA_KEYS
 from posenc.presets import row as preset_row
 from posenc.presets.families import ClassDefaults, ReadRule
 
@@ -44,18 +53,18 @@ def base_of(
         if layer.base[0] == keys.where(LISTED):
             params.first(THETA_KEYS)  # which the list stands before
     else:
-        inner = {params.where(key): params.number(key) for key in THETA_KEYS}
-        found |= {where: value for where, value in inner.items() if value is not None}
+        found |= {params.where(k): n for k in THETA_KEYS if (n := params.number(k)) is not None}
         if not layer.nested or not found:
-            stated = {keys.where(k): keys.evaluate(k) for k in rule.get("base_keys", BASES)}
-            found |= {where: value for where, value in stated.items() if value is not None}
-    if len(set(found.values())) > 1:
-        told = " and ".join(f"{key}={value:g}" for key, value in found.items())
-        raise UnsettledError(f"{told} contradict each other")
+            found |= {
+                keys.where(key): value
+                for key in rule.get("base_keys", BASES)
+                if (value := keys.evaluate(key)) is not None
+            }
+    told = " and ".join(f"{key}={value:g}" for key, value in found.items())
+    unsettled_if(len(set(found.values())) > 1, f"{told} contradict each other")
     if found:
         key, value = next(iter(found.items()))
-        if value <= 0:
-            raise UnsettledError(f"{key}={value:g} is no base: it must be positive")
+        unsettled_if(value <= 0, f"{key}={value:g} is no base: it must be positive")
         notes.source("base", keys.origin(key), key)
         if known.version and key in map(keys.where, rule.get("author_code_keys", ())):
             notes.warning(
@@ -65,8 +74,7 @@ def base_of(
         return float(value)
     plain = " ".join(key for key in rule.get("base_keys", BASES) if "." not in key)
     wrong = params.wrong(THETA_KEYS) or keys.wrong(NAMES.findall(plain))
-    if wrong is not None:
-        raise UnsettledError(f"{wrong} is not a number")
+    unsettled_if(wrong is not None, f"{wrong} is not a number")
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
         return float(rule["base"])
@@ -103,8 +111,9 @@ def template_of(
             if field in template:
                 notes.source(field, "preset", name)
         if template.get("magnitude") is not None:
-            numbers = ("temperature", "attention_factor")
-            template["magnitude"] = _without(template["magnitude"], *numbers)
+            template["magnitude"] = _without(
+                template["magnitude"], "temperature", "attention_factor"
+            )
     if given.pairing is not None:
         _pair(template, given.pairing, "caller", "pairing", notes)
     elif (file := given.file) is not None and file.pairing:
@@ -188,12 +197,13 @@ def with_sections(
     for key, source in places:
         sizes = source.get(key)
         notes.source("arrangement.sizes", "config", source.where(key))
-    if sizes is None:
-        raise UnsettledError(f"{params.where(first)} is missing")
+    unsettled_if(sizes is None, f"{params.where(first)} is missing")
     if not places:
         notes.source("arrangement.sizes", "preset", first)
-    if not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)):
-        raise UnsettledError(f"{first}={sizes!r} is not a list of sizes")
+    unsettled_if(
+        not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)),
+        f"{first}={sizes!r} is not a list of sizes",
+    )
     if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
         dealt = _dealt(sizes, pairs)
         notes.warning(

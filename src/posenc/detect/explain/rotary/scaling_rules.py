@@ -12,8 +12,17 @@ from typing import Any, NamedTuple
 
 from posenc import scaling
 from posenc._core.errors import suggest
-from posenc.detect.explain.config.view import Keys, Notes, UnsettledError, noted
-from posenc.detect.explain.spellings import ATTENTION_KEYS, ORIGINAL_KEYS, SHARE, THETA_KEYS
+from posenc.detect.explain.config.view import (
+    ATTENTION_KEYS,
+    ORIGINAL_KEYS,
+    SHARE,
+    THETA_KEYS,
+    Keys,
+    Notes,
+    UnsettledError,
+    noted,
+    unsettled_if,
+)
 from posenc.presets.families import meanings
 
 TYPE_KEYS = ("rope_type", "type")
@@ -71,9 +80,11 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     named = {params.where(key): params.get(key) for key in TYPE_KEYS if key in params}
     words = [str(value).lower().replace("-", "_") for value in named.values()]
     # transformers 5 adds `rope_type: default` to the `type: mrope` of a file.
-    if len({TYPES.get(word, str(v)) for word, v in zip(words, named.values(), strict=True)}) > 1:
-        stated = " and ".join(f"{where}={value!r}" for where, value in named.items())
-        raise UnsettledError(f"{stated} contradict each other")
+    stated = " and ".join(f"{where}={value!r}" for where, value in named.items())
+    unsettled_if(
+        len({TYPES.get(word, str(v)) for word, v in zip(words, named.values(), strict=True)}) > 1,
+        f"{stated} contradict each other",
+    )
     for word, (where, value) in zip(words, named.items(), strict=True):
         if word not in TYPES:
             known = suggest(str(value), TYPES)
@@ -141,14 +152,13 @@ def yarn_magnitude(k: float, factor: float) -> float:
 def factor_list(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float, ...] | None:
     """A list with a factor for each pair; None, with an error, where it is none."""
     values, where = params.get(key), params.where(key)
-    if values is None:
-        raise UnsettledError(f"{where} is missing")
-    if not isinstance(values, list) or any(
-        isinstance(v, bool) or not isinstance(v, (int, float)) for v in values
-    ):
-        raise UnsettledError(f"{where} is not a list of numbers")
-    if len(values) != pairs:
-        raise UnsettledError(f"{where} has {len(values)} numbers, and {pairs} pairs turn")
+    unsettled_if(values is None, f"{where} is missing")
+    unsettled_if(
+        not isinstance(values, list)
+        or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values),
+        f"{where} is not a list of numbers",
+    )
+    unsettled_if(len(values) != pairs, f"{where} has {len(values)} numbers, and {pairs} pairs turn")
     notes.source(f"scaling.{key.removesuffix('_factor')}", "config", where)
     return tuple(map(float, values))
 
@@ -178,19 +188,20 @@ def factor_of(
 ) -> float | None:
     """The factor of an extension; by the lengths where it is left out, if they are given."""
     where, factor = params.where("factor"), params.number("factor")
-    if factor is None and params.data.get("factor") is not None:
-        raise UnsettledError(f"{where}={shortened(params.data['factor'])} is not a number")
+    unsettled_if(
+        factor is None and params.data.get("factor") is not None,
+        f"{where}={shortened(params.data.get('factor'))} is not a number",
+    )
     if factor is None and lengths is not None:
         factor = factor_by_lengths(original, lengths, notes)
     elif factor is not None:
         notes.source("scaling.factor", params.origin("factor"), where)
     if factor is None:
         raise UnsettledError(f"{where} is missing")
-    if factor < 1:
-        faster = f": a Ladder(first={1 / factor:g}) turns that much faster" if factor > 0 else ""
-        raise UnsettledError(
-            f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}"
-        )
+    faster = f": a Ladder(first={1 / factor:g}) turns that much faster" if factor > 0 else ""
+    unsettled_if(
+        factor < 1, f"{where}={factor:g} is below 1: a scaling extends, it never shortens{faster}"
+    )
     return float(factor)
 
 
@@ -199,10 +210,10 @@ def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
     """The length of training before the extension."""
     where, inner = params.where(ORIGINAL_KEYS[0]), params.integer(ORIGINAL_KEYS[0])
     outer = lengths.original
-    if inner is not None and outer not in (None, inner):
-        raise UnsettledError(
-            f"{where}={inner} and {lengths.original_key}={outer} contradict each other"
-        )
+    unsettled_if(
+        inner is not None and outer not in (None, inner),
+        f"{where}={inner} and {lengths.original_key}={outer} contradict each other",
+    )
     value = inner if inner is not None else outer
     if value is None:
         instead = (
@@ -213,8 +224,7 @@ def original_length(params: Keys, lengths: Lengths, notes: Notes) -> int | None:
             f"{where} is missing: the length of training before the extension"
             f"{'' if lengths.trained is None else instead}"
         )
-    if value < 1:
-        raise UnsettledError(f"{where}={value} is no length")
+    unsettled_if(value < 1, f"{where}={value} is no length")
     notes.source(
         "scaling.original_length",
         params.origin(ORIGINAL_KEYS[0]),
@@ -335,8 +345,11 @@ def _longrope(params: Keys, notes: Notes, lengths: Lengths, pairs: int) -> Asked
     if factor is None:
         notes.error(f"{params.where('factor')} is missing, and no length says what it is")
     pairs_of = (("short_mscale", "short_factor"), ("long_mscale", "long_factor"))
-    stated = {f: number_of(params, key, f"scaling.{f}", notes) for key, f in pairs_of}
-    magnitudes: dict[str, Any] = {f: value for f, value in stated.items() if value is not None}
+    magnitudes: dict[str, Any] = {
+        field: value
+        for key, field in pairs_of
+        if (value := number_of(params, key, f"scaling.{field}", notes)) is not None
+    }
     if (attention := params.first(ATTENTION_KEYS)) is not None:
         notes.source("magnitude.attention_factor", "config", params.where(attention[0]))
     if original is None or factor is None or short is None or long is None:

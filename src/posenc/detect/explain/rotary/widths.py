@@ -6,9 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc.detect.explain.config.unread_keys import followed as keys_of_rule
-from posenc.detect.explain.config.view import WIDEST, Keys, Notes, UnsettledError, is_number, noted
+from posenc.detect.explain.config.view import (
+    ABSOLUTE,
+    FRACTIONS,
+    SHARE,
+    WIDEST,
+    WIDTHS,
+    Keys,
+    Notes,
+    UnsettledError,
+    is_number,
+    noted,
+    unsettled_if,
+)
 from posenc.detect.explain.rotary.class_groups import Layers
-from posenc.detect.explain.spellings import ABSOLUTE, FRACTIONS, SHARE, WIDTHS
 from posenc.presets.families import ClassDefaults, ReadRule
 
 
@@ -86,8 +97,7 @@ def width_of(
     if not reads:
         inner, layer = None, layer._replace(share=1.0, share_scaled=None)
     wrong = params.wrong((SHARE,)) or keys.wrong((*outside, *widths))
-    if wrong is not None:
-        raise UnsettledError(f"{wrong} is not a number")
+    unsettled_if(wrong is not None, f"{wrong} is not a number")
     told: dict[str, int] = {}
     for found in (inner, outer, absolute):
         if found is not None and not 0 <= found[1] <= WIDEST:
@@ -111,19 +121,20 @@ def width_of(
             f"{params.where(inner[0])}={inner[1]:g} is used, not {keys.where(outer[0])}="
             f"{outer[1]:g}"
         )
-    if len(set(told.values())) > 1:
-        sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
-        raise UnsettledError(f"{sizes} contradict each other")
-    if not told and rule.get("partial_rotary_factor_required"):
-        raise UnsettledError(
-            f"{keys.where(SHARE)} is missing: it says how much of a head turns, and files differ"
-        )
+    sizes = " and ".join(f"{key} (width {width})" for key, width in told.items())
+    unsettled_if(len(set(told.values())) > 1, f"{sizes} contradict each other")
+    unsettled_if(
+        not told and rule.get("partial_rotary_factor_required"),
+        f"{keys.where(SHARE)} is missing: it says how much of a head turns, and files differ",
+    )
     if not told:
         return _width_left_out(keys, layer, head, kind=kind, rule=rule, notes=notes)
     key, width = next(iter(told.items()))
     notes.source("dim", keys.origin(key), key)
-    if not 1 <= width <= head * rule.get("max_partial_rotary_factor", 1):
-        raise UnsettledError(f"{key}: a rotated width of {width} does not fit a head of {head}")
+    unsettled_if(
+        not 1 <= width <= head * rule.get("max_partial_rotary_factor", 1),
+        f"{key}: a rotated width of {width} does not fit a head of {head}",
+    )
     return width
 
 
