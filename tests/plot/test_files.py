@@ -447,7 +447,7 @@ def test_axes_that_are_round_or_deep_are_named(projection: str) -> None:
         ({"size": "0in"}, "0.5in to 100in"),
         ({"size": "0.6in"}, "room for the panels"),
         ({"size": "3in", "width": 100}, "give one"),
-        ({"dpi": -300}, "18 to 2400"),
+        ({"dpi": -300}, "18 to 2,400"),
         ({"dpi": 300, "scale": 2}, "give one"),
         ({"cmap": "viridos"}, "Did you mean 'viridis'"),
         ({"cmap": 3}, "a colour map"),
