@@ -463,7 +463,7 @@ def learned_at(spec: Any, q: Any, k: Any) -> Any:
         ),
         (lambda: posenc.ComplexOffsets(2, copies=0), SpecError, "copies: expected at least 1"),
         (lambda: IRPEBias(2, alpha=4.0), SpecError, "alpha < beta"),
-        (lambda: IRPEBias(2, beta=9.5, gamma=1e9), SpecError, "end before 32767"),
+        (lambda: IRPEBias(2, beta=9.5, gamma=1e9), SpecError, "end before 32,767"),
         (
             lambda: posenc.bias(WindowTable(1, window=(2, 2)), [[0, 0, 0]]),
             ArgumentError,
