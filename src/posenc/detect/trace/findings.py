@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 
 from posenc.detect.contract.comparison.fields import words
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.trace.biases import by_distance, of_bias
 from posenc.detect.trace.compared import (
     HeadReading,
     TensorFault,
@@ -19,10 +20,9 @@ from posenc.detect.trace.compared import (
     located,
     of_pairs,
 )
-from posenc.detect.trace.expected import Expected
-from posenc.detect.trace.places import ExpectedPlaces, of_keys, of_queries, with_axes
+from posenc.detect.trace.expected import Expected, ExpectedPlaces, of_keys, of_queries, with_axes
 from posenc.detect.trace.result import LayerFinding, TracedLayer, TracedTensor
-from posenc.detect.trace.scores import SeenScores, window_of
+from posenc.detect.trace.scores import SeenScores, by_distance, of_bias, window_of
 from posenc.detect.trace.turned import TensorTurns
 
 CLOSE, COARSE = 1e-3, 1.6e-2  # relative: scales that differ by more are others, in halves too
@@ -31,6 +31,8 @@ MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
 ROUNDINGS = ("round", "floor", "ceil", "trunc")
 GRID = "positions along its axes are not stated, and its angles are of no whole ones"
 TENSORS: Any = ("query", "key", "value", "output")
+UNSTATED = "and nothing states what is meant"
+HARMLESS = "which changes no score of a rotation"
 
 
 @dataclass(eq=False)
@@ -300,3 +302,57 @@ def _biased(seen: Seen, scores: SeenScores, expected: Expected) -> list[TensorFa
     if quiet or not by_distance(scores):
         return []
     return [TensorFault("bias", "none", "numbers that depend on the distance of query and key")]
+
+
+# --- layers of a list -----------------------------------------------------------------------------
+
+
+def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, stated: bool) -> None:
+    """Find layers that differ from most of their list; what all do alike becomes a remark."""
+    for layers in stacks.values():
+        _compare_habits(layers)
+        findings = [finding for one in layers for finding in one.findings]
+        alike = Counter(replace(finding, layer=0) for finding in findings)
+        shifts = Counter(finding.found for finding in findings if _shifts(finding))
+        excuses: dict[LayerFinding, str] = {}
+        for finding in findings:
+            every = shifts[finding.found] == 2 * len(layers)  # queries and keys
+            common = alike[replace(finding, layer=0)] == len(layers)
+            if common and read and finding.field == "heads":
+                excuses[finding] = UNSTATED
+            elif every and _shifts(finding) and not stated:
+                excuses[finding] = HARMLESS
+        for one in layers:
+            one.remarks += dict.fromkeys(
+                f"all {len(layers)} layers, {str(finding).partition(', ')[2]}, {excuses[finding]}"
+                for finding in one.findings if finding in excuses
+            )  # fmt: skip
+            one.findings = [finding for finding in one.findings if finding not in excuses]
+
+
+def _compare_habits(layers: Sequence[Judgement]) -> None:
+    """What a layer does otherwise than most of its list."""
+    for key in dict.fromkeys(key for one in layers for key in one.habits):
+        count: Counter[str] = Counter()
+        for one in layers:
+            own = one.habits.get(key, "")
+            one.habits[key] = next((other for other in count if _same(other, own)), own)
+            count[one.habits[key]] += 1
+        usual, most = count.most_common(1)[0]
+        for one in layers:
+            if one.habits[key] != usual and 2 * most > len(layers):
+                expected, own = (text or "none" for text in (usual, one.habits[key]))
+                one.add(key[0], TensorFault(key[1], expected, own))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two numbers are the same but for rounding."""
+    try:
+        return math.isclose(float(one), float(other), rel_tol=CLOSE)
+    except ValueError:
+        return one == other
+
+
+def _shifts(finding: LayerFinding) -> bool:
+    """Whether all positions are moved by a number."""
+    return finding.field == "positions" and finding.found.startswith("position p ")

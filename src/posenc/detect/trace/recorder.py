@@ -10,15 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
-
-from posenc.detect.trace.operands import arranged
 
 
 def _names(text: str) -> frozenset[str]:
@@ -326,3 +324,40 @@ def _over_channels(args: Any, kwargs: Any) -> bool:
     keep = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     return bool(keep) and dims in ((-1,), (args[0].ndim - 1,))
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+class Operands(NamedTuple):
+    """Both operands as rows of channels that are summed, and how their product is laid out."""
+
+    one: Tensor  # (…, tokens, channels)
+    other: Tensor
+    order: tuple[int, ...] = ()  # axes of the product as (…, tokens of one, of the other)
+
+
+def arranged(name: str, args: Any, one: Tensor, other: Tensor) -> Operands:
+    """Both operands of a product, as (…, tokens, channels)."""
+    if name == "einsum":
+        return _of_equation(str(args[0]), one, other)
+    if name == "__rmatmul__":
+        one, other = other, one
+    return Operands(one, other.transpose(-1, -2) if other.ndim > 1 else other[None])
+
+
+def _of_equation(equation: str, one: Tensor, other: Tensor) -> Operands:
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    a, b = inputs.split(",")
+    if "..." in a or "..." in b:
+        more = one.ndim - len(a.replace("...", ""))
+        letters = "ABCDEFGH"[:more]
+        a, b, output = (part.replace("...", letters) for part in (a, b, output))
+    summed = [c for c in a if c in b and c not in output]
+    shared = [c for c in output if c in a and c in b]
+    rows, columns = ([c for c in own if c not in rest] for own, rest in ((a, b), (b, a)))
+    return Operands(
+        one.permute([a.index(c) for c in (*shared, *rows, *summed)]),
+        other.permute([b.index(c) for c in (*shared, *columns, *summed)]),
+        tuple(output.index(c) for c in (*shared, *rows, *columns) if c in output),
+    )

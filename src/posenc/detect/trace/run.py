@@ -18,11 +18,15 @@ from torch.nn.modules.module import (
 
 from posenc._core.errors import ArgumentError, DataError, bad_data, mismatch
 from posenc._core.guard import foreign
-from posenc.detect.trace.common import compare_layers
-from posenc.detect.trace.expected import Expectations, Expected, expectations
-from posenc.detect.trace.findings import Judgement, Seen, grid, judge
+from posenc.detect.trace.expected import (
+    Expectations,
+    Expected,
+    ExpectedPlaces,
+    expectations,
+    places_of,
+)
+from posenc.detect.trace.findings import Judgement, Seen, compare_layers, grid, judge
 from posenc.detect.trace.maps import linear_map
-from posenc.detect.trace.places import ExpectedPlaces, places_of
 from posenc.detect.trace.recorder import RecordedAttention, Recorder
 from posenc.detect.trace.result import Trace
 from posenc.detect.trace.scores import scores_of

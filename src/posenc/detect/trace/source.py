@@ -16,7 +16,7 @@ from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.dumps.folder import trace_folder
+from posenc.detect.trace.dumps import trace_folder
 from posenc.detect.trace.result import Trace
 
 TOKENS = 64
