@@ -36,7 +36,7 @@ class TensorFault(NamedTuple):
 
     field: str
     expected: str
-    found: str
+    seen: str
     heads: tuple[int, ...] = ()
     pairs: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class TensorFault(NamedTuple):
 class TurnQuestion(NamedTuple):
     """What a tensor is held against."""
 
-    spec: RotarySpec | None
+    spec: Any  # a RotarySpec, or None
     places: np.ndarray  # (sequences, tokens) or (sequences, tokens, axes)
     counted: np.ndarray  # (sequences, tokens): which are no padding
     others: Sequence[tuple[str, RotarySpec]] = ()
@@ -89,8 +89,8 @@ def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     """What some heads do, held against what is expected."""
     spec = question.spec
     if group.why:
-        fault = TensorFault("pairing", "a rotation of pairs", group.why)
         seen = spec is not None and not group.why.startswith("not compared")
+        fault = TensorFault("pairing", "a rotation of pairs", group.why)
         return HeadReading(group, faults=(fault,) * seen, why=group.why)
     if not group.pairs:
         fault = TensorFault("kind", type(spec).__name__, UNTURNED)
@@ -128,8 +128,8 @@ def pairs_of(spec: RotarySpec, width: int) -> tuple[list[tuple[int, int]], list[
     begin = 0 if channels.part == "leading" else width - spec.dim
     own = [(begin + a, begin + b) for a, b in channels.channels(spec.dim)]
     half = spec.dim // 2
-    outputs = [(begin + j, begin + j + half) for j in range(half)]
-    return own, outputs[: len(own)] if channels.output == "half" else own
+    outputs = [(begin + j, begin + j + half) for j in range(len(own))]
+    return own, outputs if channels.output == "half" else own
 
 
 def of_pairs(group: HeadTurns, spec: RotarySpec, question: TurnQuestion) -> np.ndarray | None:
@@ -139,10 +139,9 @@ def of_pairs(group: HeadTurns, spec: RotarySpec, question: TurnQuestion) -> np.n
     seen = {pair: (number, group.outputs[number]) for number, pair in enumerate(group.pairs)}
     pairs, outputs = pairs_of(spec, question.width)
     apart = any(seen[p][1] != o for p, o in zip(pairs, outputs, strict=True) if p in seen)
-    if apart or not {*seen} <= {*pairs}:
-        return None
     absent = np.array([pair not in seen for pair in pairs])
-    if (absent & _moving(spec, question)).sum() > sentences.FEW:
+    few = (absent & _moving(spec, question)).sum() <= sentences.FEW
+    if apart or not {*seen} <= {*pairs} or not few:
         return None
     # What does not turn has the size of what does.
     size = np.median(np.abs(group.values), axis=-1, keepdims=True)
@@ -159,15 +158,14 @@ def _fitted(group: HeadTurns, question: TurnQuestion) -> tuple[Any, str]:
     line, first = np.unique(places[row][own], return_index=True)
     values = group.values[row][own][first]
     angle = np.angle(values)
-    error = 2.0**-22 * (1 + np.minimum(np.abs(np.sin(angle)), 1.0))
     observed = Turns(
         group.pairs, group.outputs, question.width, line[:, None].astype(np.float64), angle,
-        np.abs(values), error,
+        np.abs(values), 2.0**-22 * (1 + np.minimum(np.abs(np.sin(angle)), 1.0)),
     )  # fmt: skip
     try:
         return rotations_of(observed, ("position",), None, 1.0)[0].spec, ""
-    except (NotARotationError, PosencError, ArithmeticError, ValueError, IndexError) as error_:
-        return None, str(error_)
+    except (NotARotationError, PosencError, ArithmeticError, ValueError, IndexError) as error:
+        return None, str(error)
 
 
 def _otherwise(group: HeadTurns, question: TurnQuestion) -> HeadReading:
@@ -205,7 +203,7 @@ def _differing(expected: Any, spec: Any, width: int) -> list[TensorFault]:
 
 def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> HeadReading:
     """Heads whose pairs are those of a spec: at which positions, and how fast."""
-    spec: Any = question.spec
+    spec = question.spec
     values = _sized(values, spec, question.counted)
     wrong = _wrong(spec, values, question)
     if not wrong.any():
@@ -240,7 +238,7 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
 
 def _other(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Any:
     """Another spec of the same pairs: of a base of models, or a fit."""
-    spec: Any = question.spec
+    spec = question.spec
     for base in (*BASES, *OF_PICTURES):
         candidate = turns.attempt(spec.replace, base=base) if hasattr(spec, "base") else None
         if candidate is not None and not _wrong(candidate, values, question).any():
@@ -263,18 +261,18 @@ def _seen(values: np.ndarray, question: TurnQuestion, row: int) -> turns.PairTur
     """The turns of a sequence, without padding."""
     own = question.counted[row]
     line = question.places[row][own]
-    length = int(line.max(initial=0)) + 1
-    return turns.PairTurns(line, values[row][own], length, question.dtype, sized=False)
+    return turns.PairTurns(
+        line, values[row][own], int(line.max(initial=0)) + 1, question.dtype, sized=False
+    )
 
 
 def _wrong(spec: RotarySpec, values: np.ndarray, question: TurnQuestion) -> np.ndarray:
     """Which tokens are turned otherwise, (sequences, tokens)."""
     wrong = np.zeros(question.counted.shape, bool)
-    for row, own in enumerate(question.counted):
-        if own.any():
-            seen = _seen(turns.unit_of(values), question, row)
-            expected = turns.unit_of(turns.expected(spec, seen))
-            wrong[row, own] = turns.off_by(spec, seen, expected)[1]
+    for row in np.flatnonzero(question.counted.any(axis=1)):
+        seen = _seen(turns.unit_of(values), question, row)
+        expected = turns.unit_of(turns.expected(spec, seen))
+        wrong[row, question.counted[row]] = turns.off_by(spec, seen, expected)[1]
     return wrong
 
 
@@ -309,12 +307,13 @@ def _moved(
     """Tokens that have the angles of other positions."""
     old, new = question.places[wrong], placed[wrong]
     shift = np.unique(new - old)
-    text = f"{sentences.offset(int(shift[0]))}" if len(shift) == 1 else ""
     if not new.any():
         return TensorFault("kind", type(question.spec).__name__, UNTURNED, tokens=tokens)
-    if not text and (new == 2 * old).all():
+    if len(shift) == 1:
+        text = sentences.offset(int(shift[0]))
+    elif (new == 2 * old).all():
         text = "turned twice, as position 2 p"
-    if not text:
+    else:
         rows = zip(old.tolist(), new.tolist(), strict=True)
         pairs = list(dict.fromkeys(f"{a} is taken for {b}" for a, b in rows))
         more = f"; and so at {len(pairs) - 4:,} others" if len(pairs) > 4 else ""
@@ -325,23 +324,20 @@ def _moved(
 def _why(values: np.ndarray, question: TurnQuestion, chosen: np.ndarray) -> list[Any]:
     """The one change that explains the numbers of the sequence that has most of them."""
     seen = _seen(values, question, int(np.argmax(chosen.sum(axis=1))))
-    order = np.argsort(seen.first, kind="stable")
-    seen = seen.rows(order)
-    spec: Any = question.spec
-    size = np.abs(np.abs(seen.values) / np.abs(turns.expected(spec, seen)) - 1).max()
+    seen = seen.rows(np.argsort(seen.first, kind="stable"))
+    size = np.abs(np.abs(seen.values) / np.abs(turns.expected(question.spec, seen)) - 1).max()
     with contextlib.suppress(ArithmeticError, ValueError):
-        return why(spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
+        return why(question.spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
     return []
 
 
 def _few_pairs(values: np.ndarray, question: TurnQuestion) -> tuple[int, ...]:
     """The pairs that are off, where these are few."""
     off = np.zeros(values.shape[-1], bool)
-    spec: Any = question.spec
-    for row, own in enumerate(question.counted):
-        if own.any():
-            seen = _seen(turns.unit_of(values), question, row)
-            expected = turns.unit_of(turns.expected(spec, seen))
-            off |= (np.abs(seen.values - expected) > turns.allowed(spec, seen, 1.0)).any(axis=0)
+    for row in np.flatnonzero(question.counted.any(axis=1)):
+        seen = _seen(turns.unit_of(values), question, row)
+        expected = turns.unit_of(turns.expected(question.spec, seen))
+        room = turns.allowed(question.spec, seen, 1.0)
+        off |= (np.abs(seen.values - expected) > room).any(axis=0)
     few = max(1, min(sentences.FEW, len(off) // 4))
     return tuple(np.flatnonzero(off).tolist()) if off.sum() <= few else ()

@@ -128,7 +128,7 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     dumps, unseen = _read(Path(source))
     against = expectations(expected, None)
     part = "text" if "text" in against.parts else next(iter(against.parts))
-    wanted = {dump.layer: against.of(part, dump.layer) for dump in dumps}
+    wanted = {dump.layer: against.parts[part](dump.layer) for dump in dumps}
     width = _width(expected, [e.rotary.dim for e in wanted.values() if e.rotary is not None])
     layers, findings, remarks = [], [], [f"not seen: {UNSEEN}"]
     turned = _arranged(dumps, width, f"{CALLER}: {source}")

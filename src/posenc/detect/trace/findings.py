@@ -71,7 +71,7 @@ class Judgement:
         self.findings.append(
             LayerFinding(
                 self.layer.index, tensor, fault.heads, fault.pairs, fault.tokens,
-                field=fault.field, expected=fault.expected, found=fault.found,
+                field=fault.field, expected=fault.expected, found=fault.seen,
             )
         )  # fmt: skip
 
@@ -91,8 +91,7 @@ def judge(
         again.remarks.append(f"layer {seen.index}: {seen.past} keys are none of the tokens")
         return again
     traced: dict[str, Any] = {n: _traced(seen.tensors.get(n), readings[n]) for n in TENSORS}
-    layer = TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced)
-    judged = Judgement(layer)
+    judged = Judgement(TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced))
     for name in TENSORS:
         turned, reading = seen.tensors.get(name), readings[name]
         main = name in ("query", "key")
@@ -125,12 +124,10 @@ def _readings(
     questions, readings = {"query": query}, dict[str, Any]()
     for name in TENSORS:
         if name == "key":
-            asked = _of_keys(seen, query, places)
-            own = readings["query"]
+            questions["key"], own = _of_keys(seen, query, places), readings["query"]
             if not query.still and own is not None and own.spec is not None:
                 # Keys are held against the queries.
-                asked = asked._replace(spec=own.spec)
-            questions["key"] = asked
+                questions["key"] = questions["key"]._replace(spec=own.spec)
         elif name != "query":
             base = questions["key" if name == "value" else "query"]
             questions[name] = base._replace(spec=_turning(rotary, name), still=True)
@@ -139,9 +136,8 @@ def _readings(
         if turned is None:
             continue
         if places.unseen or turned.read.shape != questions[name].counted.shape:
-            why = "not compared: its tokens are not those of the inputs"
-            why = f"not compared: {GRID}" if places.unseen else why
-            readings[name] = HeadReading(turned.groups[0], why=why)
+            why = GRID if places.unseen else "its tokens are not those of the inputs"
+            readings[name] = HeadReading(turned.groups[0], why=f"not compared: {why}")
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
     return questions, readings
@@ -166,22 +162,20 @@ def _moved(reading: HeadReading | None, question: TurnQuestion, by: int) -> bool
 def _rows(seen: Seen, places: ExpectedPlaces, axes: int) -> tuple[np.ndarray, np.ndarray]:
     """The positions of queries, and which are no padding."""
     own = of_queries(places, seen.sequences, seen.tokens[0], seen.past, axes)
-    counted = np.ones(own.shape[:2], bool)
-    if places.padding is not None and places.padding.shape[0] == seen.sequences:
-        padding = places.padding[:, -seen.tokens[0] :]
-        counted = ~padding if padding.shape == counted.shape else counted
-    return own, counted
+    padding = None if places.padding is None else places.padding[:, -seen.tokens[0] :]
+    fits = padding is not None and padding.shape == own.shape[:2]
+    return own, ~padding if fits else np.ones(own.shape[:2], bool)  # type: ignore[operator]
 
 
 def _of_keys(seen: Seen, question: TurnQuestion, places: ExpectedPlaces) -> TurnQuestion:
     """The same of keys."""
     turned = seen.tensors.get("key")
     shape = seen.sequences, seen.tokens[1]
+    counted = np.ones(shape, bool)
     if turned is None or seen.cross:
         line = np.broadcast_to(np.arange(seen.tokens[1]), shape)
         axes = question.places.shape[-1] if question.places.ndim > 2 else 1
-        return question._replace(places=with_axes(line, axes), counted=np.ones(shape, bool))
-    counted = np.ones(shape, bool)
+        return question._replace(places=with_axes(line, axes), counted=counted)
     if not seen.past and seen.tokens[1] > seen.tokens[0]:
         counted[:, seen.tokens[0] :] = False
     keys = of_keys(question.places, np.broadcast_to(turned.read, shape) & counted)
@@ -244,8 +238,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
     # Keys behind the tokens are none of them.
     ends = seen.tokens[0] if not seen.past and not seen.cross else None
     window, mask = window_of(scores.visible[..., :ends])
-    count = _unread(seen, scores)
-    if count:
+    if count := _unread(seen, scores):
         judged.leave("key", f"{count} keys, because they were in a cache before the run")
     if not seen.cross:
         _judge_scale(judged, seen, expected, read=read)
@@ -256,8 +249,10 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
             judged.add("mask", TensorFault("window", words(reach), words(window)))
     judged.habits["mask", "mask"] = mask.partition(",")[0]
     judged.habits["scores", "cap"] = words(scores.cap)
-    bias = ["numbers that depend on the position"] * (scores.bias is not None)
-    bias += [f"{scores.others} products of their own"] * bool(scores.others)
+    bias = [
+        *["numbers that depend on the position"] * (scores.bias is not None),
+        *[f"{scores.others} products of their own"] * bool(scores.others),
+    ]
     judged.layer = replace(
         judged.layer, scale=scores.scale, bias=" and ".join(bias), window=window, mask=mask
     )
@@ -299,9 +294,8 @@ def _biased(seen: Seen, scores: SeenScores, expected: Expected) -> list[TensorFa
         queries = np.arange(seen.past, seen.past + seen.tokens[0])
         return of_bias(scores, expected.bias, queries, np.arange(seen.tokens[1]))
     quiet = expected.bias is not None or expected.relative or not expected.stated
-    if quiet or not by_distance(scores):
-        return []
-    return [TensorFault("bias", "none", "numbers that depend on the distance of query and key")]
+    fault = TensorFault("bias", "none", "numbers that depend on the distance of query and key")
+    return [fault] * (not quiet and by_distance(scores))
 
 
 # --- layers of a list -----------------------------------------------------------------------------
@@ -314,14 +308,13 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
         findings = [finding for one in layers for finding in one.findings]
         alike = Counter(replace(finding, layer=0) for finding in findings)
         shifts = Counter(finding.found for finding in findings if _shifts(finding))
-        excuses: dict[LayerFinding, str] = {}
-        for finding in findings:
-            every = shifts[finding.found] == 2 * len(layers)  # queries and keys
-            common = alike[replace(finding, layer=0)] == len(layers)
-            if common and read and finding.field == "heads":
-                excuses[finding] = UNSTATED
-            elif every and _shifts(finding) and not stated:
-                excuses[finding] = HARMLESS
+        excuses = {
+            finding: HARMLESS for finding in findings  # of queries and keys
+            if _shifts(finding) and shifts[finding.found] == 2 * len(layers) and not stated
+        } | {
+            finding: UNSTATED for finding in findings
+            if finding.field == "heads" and alike[replace(finding, layer=0)] == len(layers) and read
+        }  # fmt: skip
         for one in layers:
             one.remarks += dict.fromkeys(
                 f"all {len(layers)} layers, {str(finding).partition(', ')[2]}, {excuses[finding]}"

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
@@ -18,6 +20,7 @@ from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
 from posenc.detect.trace.dumps import trace_folder
 from posenc.detect.trace.result import Trace
+from posenc.detect.trace.run import trace as trace_model
 
 TOKENS = 64
 MOST_TOKENS = 4096
@@ -116,31 +119,26 @@ def trace(
 def _of_model(
     model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Collection[int] | None
 ) -> Trace:
-    from posenc.detect.trace.run import trace as trace_model
-
     refuse_if(
         not callable(model),
         mismatch("trace: source", "a folder, a model, or a function that returns one",
                  type(model).__name__),
         ArgumentError,
     )  # fmt: skip
-    if inputs is None:
-        inputs = _inputs(model, tokens or TOKENS)
-    elif tokens is not None:
-        raise ArgumentError(mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"))
+    refuse_if(
+        inputs is not None and tokens is not None,
+        mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"), ArgumentError,
+    )  # fmt: skip
+    inputs = _inputs(model, tokens or TOKENS) if inputs is None else inputs
     return trace_model(model, inputs, expected=expected, layers=layers)
 
 
 def of_side(model: Any, other: Any) -> Trace:
     """The trace of a loaded model at positions near and far, for a `diff` with another side."""
-    from posenc.detect.trace.run import trace as trace_model
-
     inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
     names = inspect.signature(model.forward).parameters
     longest = getattr(config, "max_position_embeddings", None) or FAR[-1] + 1
     if "position_ids" in names and "decoder_input_ids" not in inputs:
-        import torch
-
         places = torch.tensor([[p if p < longest else n for n, p in enumerate(FAR)]])
         inputs["position_ids"] = places
         if "attention_mask" in names:  # without one, ids that jump are those of several texts
@@ -150,8 +148,6 @@ def of_side(model: Any, other: Any) -> Trace:
 
 def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     """Random tokens under the names that a model has for them."""
-    import torch
-
     names = [*inspect.signature(getattr(model, "forward", model)).parameters]
     modules = model.modules() if hasattr(model, "modules") else ()
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
@@ -172,8 +168,10 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
 def _numbered(traced: Trace, layers: list[int]) -> Trace:
     """A trace of some layers, with the numbers that they have in the model."""
     if len(traced.layers) != len(layers):
-        several = "attentions are numbered in the order in which they ran"
-        return replace(traced, remarks=(*traced.remarks, several))
+        return replace(
+            traced,
+            remarks=(*traced.remarks, "attentions are numbered in the order in which they ran"),
+        )
 
     def renamed(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(NUMBER.sub(lambda m: f"layer {layers[int(m[1])]}", text) for text in texts)

@@ -146,16 +146,11 @@ def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
         each = f"not compared: each token reads {count} numbers for {width} channels"
         why = "its channels are mixed by more than pairs" if mapping.dense else each
         return [_unknown(range(heads), read, why)]
-    groups: list[list[int]] = []
-    for head in range(heads):
-        for own in groups:
-            if (mapping.values[:, head] == mapping.values[:, own[0]]).all():
-                own.append(head)
-                break
-        else:
-            groups.append([head])
+    groups: dict[bytes, list[int]] = {}
+    for head in range(heads):  # where 0 is added, -0.0 is 0.0
+        groups.setdefault((mapping.values[:, head] + 0.0).tobytes(), []).append(head)
     return [_of(tuple(own), mapping.matrices(own[0]), read[own[0]]) for own in
-            sorted(groups, key=len, reverse=True)]  # fmt: skip
+            sorted(groups.values(), key=len, reverse=True)]  # fmt: skip
 
 
 def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadTurns:
@@ -184,8 +179,8 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
 
 
 def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
-    none = np.zeros((*read.shape[-2:], 0), complex)
-    return HeadTurns(tuple(heads), (), (), none, np.ones(read.shape[-2:]), why)
+    rows = read.shape[-2:]
+    return HeadTurns(tuple(heads), (), (), np.zeros((*rows, 0), complex), np.ones(rows), why)
 
 
 def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
