@@ -67,22 +67,24 @@ class HeadReading:
 
 def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, list[TensorFault]]:
     """What most heads do, and the faults of all."""
-    dtype = turned.dtype if turned.dtype in tolerances.ROUNDING else "float32"
     question = question._replace(
-        dtype=dtype, width=turned.width, counted=question.counted & turned.read
+        dtype=turned.dtype if turned.dtype in tolerances.ROUNDING else "float32",
+        width=turned.width,
+        counted=question.counted & turned.read,
     )
-    readings = [_read(group, question) for group in turned.groups]
     # Of as many heads, those that agree are the others' measure.
-    readings.sort(key=lambda one: (-len(one.group.heads), len(one.faults)))
+    readings = sorted(
+        (_read(group, question) for group in turned.groups),
+        key=lambda one: (-len(one.group.heads), len(one.faults)),
+    )
     heads: dict[TensorFault, list[int]] = {}
     for reading in readings:
         for fault in reading.faults:
             heads.setdefault(fault, []).extend(reading.group.heads)
-    faults = [
+    return readings[0], [
         fault._replace(heads=() if len(own) == turned.heads else tuple(sorted(own)))
         for fault, own in heads.items()
     ]
-    return readings[0], faults
 
 
 def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
@@ -99,8 +101,10 @@ def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     if spec is None:
         spec, note = _fitted(group, question)
         fault = TensorFault("kind", "none", "turned" if spec is None else words(spec))
-        places = None if spec is None else question.places
-        return HeadReading(group, spec, places, (fault,) * question.still, note)
+        return HeadReading(
+            group, spec, None if spec is None else question.places,
+            (fault,) * question.still, note,
+        )  # fmt: skip
     if spec.parameters() or spec.quarters:
         text = f"not compared: angles of {type(spec).__name__} differ by head, or are learned"
         return HeadReading(group, why=text)
@@ -118,8 +122,8 @@ def _moving(spec: RotarySpec, question: TurnQuestion) -> np.ndarray:
 
 def _of_spec(spec: RotarySpec, places: np.ndarray) -> np.ndarray:
     """What a spec has there, of unit size, (tokens, pairs)."""
-    seen = turns.PairTurns(places, np.empty(0), int(places.max(initial=0)) + 1)
-    return turns.unit_of(turns.expected(spec, seen))
+    length = int(places.max(initial=0)) + 1
+    return turns.unit_of(turns.expected(spec, turns.PairTurns(places, np.empty(0), length)))
 
 
 def pairs_of(spec: RotarySpec, width: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -179,10 +183,10 @@ def _otherwise(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     else:
         spec, note = _fitted(group, question)
     if spec is None:
-        text = note or f"{2 * len(group.pairs)} channels turn"
-        return HeadReading(
-            group, faults=(TensorFault("pairing", words(expected.channels), text),), why=note
+        fault = TensorFault(
+            "pairing", words(expected.channels), note or f"{2 * len(group.pairs)} channels turn"
         )
+        return HeadReading(group, faults=(fault,), why=note)
     return HeadReading(
         group, spec, question.places, tuple(_differing(expected, spec, question.width))
     )
@@ -216,31 +220,33 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
-    shift = placed is not None and len(np.unique((placed - question.places)[wrong])) == 1
-    twice = placed is not None and (placed == 2 * question.places)[wrong].all()
-    if placed is not None and (some or shift or (twice and not getattr(spec, "scalings", ()))):
-        return HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+    if placed is not None:
+        moved = HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+        shift = len(np.unique((placed - question.places)[wrong])) == 1
+        twice = (placed == 2 * question.places)[wrong].all()
+        if some or shift or (twice and not getattr(spec, "scalings", ())):
+            return moved
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):
         if placed is not None:
-            return HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+            return moved
         other = None if some else _other(group, values, question)
         if other is not None:
-            faults = _differing(spec, other, question.width)
-            return HeadReading(group, other, question.places, tuple(faults))
+            differences = tuple(_differing(spec, other, question.width))
+            return HeadReading(group, other, question.places, differences)
     few = _few_pairs(values, question)
-    faults = [
+    faults = tuple(
         TensorFault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
         for row in rows
-    ] or [TensorFault("frequencies", words(spec), "others", (), few, tokens)]
-    return HeadReading(group, why="turned at other angles", faults=tuple(faults))
+    ) or (TensorFault("frequencies", words(spec), "others", (), few, tokens),)
+    return HeadReading(group, why="turned at other angles", faults=faults)
 
 
 def _other(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Any:
     """Another spec of the same pairs: of a base of models, or a fit."""
     spec = question.spec
-    for base in (*BASES, *OF_PICTURES):
-        candidate = turns.attempt(spec.replace, base=base) if hasattr(spec, "base") else None
+    for base in (*BASES, *OF_PICTURES) if hasattr(spec, "base") else ():
+        candidate = turns.attempt(spec.replace, base=base)
         if candidate is not None and not _wrong(candidate, values, question).any():
             return candidate
     return _fitted(group, question)[0] if len(spec.axes) == 1 else None
@@ -269,7 +275,7 @@ def _seen(values: np.ndarray, question: TurnQuestion, row: int) -> turns.PairTur
 def _wrong(spec: RotarySpec, values: np.ndarray, question: TurnQuestion) -> np.ndarray:
     """Which tokens are turned otherwise, (sequences, tokens)."""
     wrong = np.zeros(question.counted.shape, bool)
-    for row in np.flatnonzero(question.counted.any(axis=1)):
+    for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
         seen = _seen(turns.unit_of(values), question, row)
         expected = turns.unit_of(turns.expected(spec, seen))
         wrong[row, question.counted[row]] = turns.off_by(spec, seen, expected)[1]
@@ -334,7 +340,7 @@ def _why(values: np.ndarray, question: TurnQuestion, chosen: np.ndarray) -> list
 def _few_pairs(values: np.ndarray, question: TurnQuestion) -> tuple[int, ...]:
     """The pairs that are off, where these are few."""
     off = np.zeros(values.shape[-1], bool)
-    for row in np.flatnonzero(question.counted.any(axis=1)):
+    for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
         seen = _seen(turns.unit_of(values), question, row)
         expected = turns.unit_of(turns.expected(question.spec, seen))
         room = turns.allowed(question.spec, seen, 1.0)

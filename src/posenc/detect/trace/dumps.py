@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, PosencError, bad_data, mismatch, refuse_data
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Array, open_store
@@ -77,6 +78,7 @@ class Dump(NamedTuple):
     positions: np.ndarray | None
 
 
+@checked_call
 def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     """See what another program did to queries and keys, by the files that it wrote.
 

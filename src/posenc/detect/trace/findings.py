@@ -117,10 +117,10 @@ def _readings(
 ) -> tuple[dict[str, TurnQuestion], dict[str, Any]]:
     """What each tensor is held against, what most heads of it do, and its faults."""
     rotary = None if seen.cross else expected.rotary
-    rows, counted = _rows(seen, places, 1 if rotary is None else len(rotary.axes))
     query = TurnQuestion(
-        rotary, rows, counted, expected.others, still=expected.stated or seen.cross
-    )
+        rotary, *_rows(seen, places, 1 if rotary is None else len(rotary.axes)), expected.others,
+        still=expected.stated or seen.cross,
+    )  # fmt: skip
     questions, readings = {"query": query}, dict[str, Any]()
     for name in TENSORS:
         if name == "key":
@@ -173,9 +173,9 @@ def _of_keys(seen: Seen, question: TurnQuestion, places: ExpectedPlaces) -> Turn
     shape = seen.sequences, seen.tokens[1]
     counted = np.ones(shape, bool)
     if turned is None or seen.cross:
-        line = np.broadcast_to(np.arange(seen.tokens[1]), shape)
         axes = question.places.shape[-1] if question.places.ndim > 2 else 1
-        return question._replace(places=with_axes(line, axes), counted=counted)
+        line = with_axes(np.broadcast_to(np.arange(seen.tokens[1]), shape), axes)
+        return question._replace(places=line, counted=counted)
     if not seen.past and seen.tokens[1] > seen.tokens[0]:
         counted[:, seen.tokens[0] :] = False
     keys = of_keys(question.places, np.broadcast_to(turned.read, shape) & counted)
@@ -220,13 +220,17 @@ def _of_numbers(turned: TensorTurns, name: str) -> Iterator[TensorFault]:
     elif turned.behind.endswith(ROUNDINGS):
         yield TensorFault("dtype", turned.dtype, "rounded after the turn")
     elif ROOM * ROUNDING.get(turned.dtype, 0.0) < turned.residual < MOST_ROUNDED:
-        off = f"numbers that are off by {turned.residual:.2g} of the largest"
-        yield TensorFault("dtype", turned.dtype, f"rounded after the turn: {off}")
+        yield TensorFault(
+            "dtype", turned.dtype, "rounded after the turn: numbers that are off by "
+            f"{turned.residual:.2g} of the largest",
+        )  # fmt: skip
     moved = np.flatnonzero(turned.starts != np.sort(turned.starts))
     if len(moved):
         ranks = np.unique(turned.starts, return_inverse=True)[1][moved]
-        text = f"in the order {words(tuple(ranks.tolist()))}"
-        yield TensorFault("heads", "in the order of the projection", text, tuple(moved.tolist()))
+        yield TensorFault(
+            "heads", "in the order of the projection",
+            f"in the order {words(tuple(ranks.tolist()))}", tuple(moved.tolist()),
+        )  # fmt: skip
 
 
 # --- scores ---------------------------------------------------------------------------------------

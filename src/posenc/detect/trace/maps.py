@@ -82,15 +82,14 @@ class Seeds:
         seed[torch.from_numpy(np.ascontiguousarray(places).reshape(-1))] = numbers.to(
             self.tensor.dtype
         )
-        seed = seed.reshape(self.tensor.shape).to(self.tensor.device)
         parts = torch.autograd.grad(
-            self.tensor, self.leaves, seed, retain_graph=True, allow_unused=True
-        )
-        every = (
-            torch.zeros(leaf.numel()) if part is None else part.reshape(-1)
-            for leaf, part in zip(self.leaves, parts, strict=True)
+            self.tensor, self.leaves, seed.reshape(self.tensor.shape).to(self.tensor.device),
+            retain_graph=True, allow_unused=True,
         )  # fmt: skip
-        return np.concatenate([part.double().cpu().numpy() for part in every])
+        return np.concatenate([
+            np.zeros(leaf.numel()) if part is None else part.reshape(-1).double().cpu().numpy()
+            for leaf, part in zip(self.leaves, parts, strict=True)
+        ])  # fmt: skip
 
 
 def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearMap | None:

@@ -18,7 +18,6 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-
 NAMES = {
     kind: frozenset(names.split())
     for kind, names in {
@@ -222,7 +221,8 @@ class Recorder(TorchFunctionMode):
             query, key, order = arranged(
                 product.name, vars(product)["arguments"][0], *product.sources[:2]
             )
-            value = arranged(name, args, *operands)[1 - index].transpose(-1, -2)
+            left, right, _ = arranged(name, args, *operands)
+            value = (left if index else right).transpose(-1, -2)
             if value.shape[-2] != key.shape[-2] or value.ndim < 2:
                 continue  # scores that are summed over something else than keys
             path, number, stack = self.place()

@@ -17,7 +17,7 @@ from torch.nn.modules.module import (
 )
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, DataError, bad_data, mismatch, refuse_data
+from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
 from posenc._core.guard import foreign
 from posenc.detect.trace.expected import (
     Expectations,
@@ -99,7 +99,6 @@ def trace(
     """
     if not callable(model):
         raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
-    wanted = None if layers is None else {*layers}
     against = expectations(expected, model)
     with _recording(model) as recorder:
         called = _original(model)
@@ -111,7 +110,7 @@ def trace(
             raise bad_data("trace", "a model that runs with these inputs", reason) from error
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
-    return _read(recorder, against, positions, wanted)
+    return _read(recorder, against, positions, layers)
 
 
 class Tracing:
@@ -123,8 +122,10 @@ class Tracing:
         if name.startswith("_"):
             raise AttributeError(name)
         if self.result is None:
-            todo = "Read it after the `with` block."
-            raise DataError(mismatch("tracing", "the end of the block", f"{name} inside it", todo))
+            raise bad_data(
+                "tracing", "the end of the block", f"{name} inside it",
+                "Read it after the `with` block.",
+            )  # fmt: skip
         return getattr(self.result, name)
 
     def __str__(self) -> str:
@@ -174,8 +175,7 @@ def tracing(
     tracer = Tracing()
     with _recording(model) as recorder:
         yield tracer
-    wanted = None if layers is None else {*layers}
-    tracer.result = _read(recorder, against, positions, wanted)
+    tracer.result = _read(recorder, against, positions, layers)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -241,9 +241,12 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 # --- what was recorded ----------------------------------------------------------------------------
 
 
-def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any) -> Trace:
+def _read(
+    recorder: Recorder, against: Expectations, positions: Any, layers: Iterable[int] | None
+) -> Trace:
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
+    chosen = {*(range(len(attentions)) if layers is None else layers)}
     refuse_data(
         not attentions, "trace", "a model with attention", "no product of queries and keys ran",
         "Attention is seen in scaled_dot_product_attention and in softmax.",
@@ -255,7 +258,7 @@ def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any
     seen = {
         index: _seen(recorder, attention, index, sequences)
         for index, attention in enumerate(attentions)
-        if wanted is None or index in wanted
+        if index in chosen
     }
     stacks: dict[Any, list[int]] = {}
     for index in seen:

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
@@ -30,6 +31,7 @@ NUMBER = re.compile(r"^layer (\d+)")
 
 
 @foreign("trace", timed=False)
+@checked_call
 def trace(
     source: Any,
     *,
@@ -109,9 +111,11 @@ def trace(
             with foreign(f"a call of {source.__name__}"):
                 model = source()
         except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            wish = "a function without arguments that returns a model, or a model and its inputs"
-            raise bad_data("trace: source", wish, reason) from error
+            raise bad_data(
+                "trace: source",
+                "a function without arguments that returns a model, or a model and its inputs",
+                f"{type(error).__name__}: {str(error)[:200]}",
+            ) from error
         model, inputs = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     return _of_model(model, inputs, expected, tokens, chosen)
 
