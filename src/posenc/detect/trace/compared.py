@@ -320,8 +320,9 @@ def _moved(
     elif (new == 2 * old).all():
         text = "turned twice, as position 2 p"
     else:
-        rows = zip(old.tolist(), new.tolist(), strict=True)
-        pairs = list(dict.fromkeys(f"{a} is taken for {b}" for a, b in rows))
+        pairs = list(dict.fromkeys(
+            f"{a} is taken for {b}" for a, b in zip(old.tolist(), new.tolist(), strict=True)
+        ))  # fmt: skip
         more = f"; and so at {len(pairs) - 4:,} others" if len(pairs) > 4 else ""
         text = "; ".join(pairs[:4]) + more
     return TensorFault("positions", "position p", text, tokens=tokens)

@@ -283,9 +283,8 @@ def place_of(name: str) -> Place | None:
         return layer, "", "positions"
     tensors = [meaning for meaning in meant if meaning in TENSORS]
     times = [meaning for meaning in meant if meaning not in TENSORS]
-    if layer is None or len(tensors) != 1 or len(times) != 1:
-        return None
-    return layer, tensors[0], times[0]
+    unsaid = layer is None or len(tensors) != 1 or len(times) != 1
+    return None if unsaid else (layer, tensors[0], times[0])
 
 
 # --- layouts --------------------------------------------------------------------------------------
@@ -295,9 +294,8 @@ def _arranged(dumps: Sequence[Dump], width: int | None, caller: str) -> list[Dum
     """All of some dumps in one layout; `width` is that of a head, for arrays of joined heads."""
     options = [[[*_layouts(array, width)] for array in (dump.before, dump.after)] for dump in dumps]
     counts = [{a.shape[1] for a in both[0]} & {a.shape[1] for a in both[1]} for both in options]
-    tokens = set.intersection(*counts) if counts else set()
     stated = {dump.positions.shape[-1] for dump in dumps if dump.positions is not None}
-    tokens = tokens & stated if stated else tokens
+    tokens = set.intersection(*counts, *[stated] * bool(stated))
     shapes = ", ".join(dict.fromkeys(str(dump.before.shape) for dump in dumps))
     refuse_data(
         not tokens, caller,

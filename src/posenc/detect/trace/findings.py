@@ -266,9 +266,10 @@ def _judge_scale(judged: Judgement, seen: Seen, expected: Expected, *, read: boo
     """The scale of scores, with the factors of queries and keys."""
     scores: Any = seen.scores
     turned = [(seen.tensors.get(n), getattr(judged.layer, n)) for n in ("query", "key")]
-    total = scores.scale
-    for own, traced in turned:
-        total *= 1.0 if own is None or own.sized else traced.factor
+    total = math.prod(
+        (1.0 if own is None or own.sized else traced.factor for own, traced in turned),
+        start=scores.scale,
+    )
     width = next((own.width for own, _ in turned if own is not None), 1)
     spec: Any = expected.rotary
     usual = width**-0.5 if expected.scale is None else expected.scale

@@ -61,6 +61,7 @@ class RecordedAttention:
     output: Cut | None
     path: str = ""
     layer: int | None = None  # its number among the modules of its list
+    stack: Any = 0  # which list of modules it stands in
     call: int = 0
     scores: Tensor | None = None  # what softmax took
     product: Cut | None = None
@@ -68,7 +69,6 @@ class RecordedAttention:
     mask: Tensor | None = None  # likewise
     causal: bool = False
     after: Tensor | None = None  # what the next projection took of the output
-    stack: int = 0  # which list of modules it stands in
     order: tuple[int, ...] = ()  # of the axes of scores, as (…, queries, keys)
 
 
@@ -195,14 +195,13 @@ class Recorder(TorchFunctionMode):
         if not (query.requires_grad and key.requires_grad):
             return result
         cut = self._cut("attention", "scaled_dot_product_attention", result)
-        path, number, stack = self.place()
         mask = arguments.get("attn_mask")
         self.attentions.append(
             RecordedAttention(
-                query.clone(), key.clone(), value.clone(), cut, path, number, self.call,
+                query.clone(), key.clone(), value.clone(), cut, *self.place(), self.call,
                 scale=arguments.get("scale") or query.shape[-1] ** -0.5,
                 mask=None if mask is None else mask.detach().clone(),
-                causal=bool(arguments.get("is_causal")), stack=stack,
+                causal=bool(arguments.get("is_causal")),
             )
         )  # fmt: skip
         return cut.leaf.clone()
@@ -225,11 +224,10 @@ class Recorder(TorchFunctionMode):
             value = (left if index else right).transpose(-1, -2)
             if value.shape[-2] != key.shape[-2] or value.ndim < 2:
                 continue  # scores that are summed over something else than keys
-            path, number, stack = self.place()
             self.attentions.append(
                 RecordedAttention(
-                    query.clone(), key.clone(), value.clone(), output, path, number, self.call,
-                    scores=scores, product=product, stack=stack, order=order,
+                    query.clone(), key.clone(), value.clone(), output, *self.place(), self.call,
+                    scores=scores, product=product, order=order,
                 )
             )  # fmt: skip
             return

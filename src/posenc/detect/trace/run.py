@@ -106,8 +106,10 @@ def trace(
             with foreign("the model"):
                 called(**inputs) if isinstance(inputs, Mapping) else called(inputs)
         except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            raise bad_data("trace", "a model that runs with these inputs", reason) from error
+            raise bad_data(
+                "trace", "a model that runs with these inputs",
+                f"{type(error).__name__}: {str(error)[:200]}",
+            ) from error  # fmt: skip
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
     return _read(recorder, against, positions, layers)
@@ -269,10 +271,9 @@ def _read(
             order if attentions[index].layer is None else attentions[index].layer
             for order, index in enumerate(members)
         ]
-        places = every[min(stack[1], len(every) - 1)]
         options = (
-            _judged([seen[index] for index in members], numbers,
-                    part, places, read=against.read)
+            _judged([seen[index] for index in members], numbers, part,
+                    every[min(stack[1], len(every) - 1)], read=against.read)
             for part in against.parts.values()
         )  # fmt: skip
         # Of the parts of a model it is the one from which fewest layers differ.

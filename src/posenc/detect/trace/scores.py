@@ -55,8 +55,7 @@ def scores_of(recorder: Recorder, attention: RecordedAttention, sequences: int) 
         added = scores - slopes[0] * values
     visible = added > MASKED
     bias = np.where(visible, added, 0.0)
-    largest = np.abs(np.where(visible, scores, 0.0)).max(initial=0.0)
-    room = ROOM * rounding * max(largest, 1.0)
+    room = ROOM * rounding * np.abs(np.where(visible, scores, 0.0)).max(initial=1.0)
     scales = np.where(visible & (slopes[0] != 0), np.prod(slopes, axis=0) * alpha, np.nan)
     last, cut = steps[-1]
     return SeenScores(

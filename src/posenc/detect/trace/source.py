@@ -163,8 +163,9 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
                  "Hand over a function that returns the model and its inputs."),
         ArgumentError,
     )  # fmt: skip
-    own = torch.Generator().manual_seed(SEED)
-    ids = torch.randint(min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=own)
+    ids = torch.randint(
+        min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=torch.Generator().manual_seed(SEED)
+    )
     taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
     return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 

@@ -62,8 +62,7 @@ def by_heads(tensor: Tensor, sequences: int) -> np.ndarray:
 
 def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn between a tensor and what is behind it; None where nothing is."""
-    rows = by_heads(tensor, sequences)
-    first = linear_map(tensor, recorder.reached(tensor), rows)
+    first = linear_map(tensor, recorder.reached(tensor), by_heads(tensor, sequences))
     if first is None:
         return None
     mapping, behind = first, ""
@@ -169,10 +168,10 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
             return _unknown(heads, read, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
     # To as many digits as the map has: these tell what cosines were rounded to.
-    kind = np.complex64 if turns.eps == FLOAT32 else np.complex128
-    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(kind)
-    width = matrices.shape[-1]
-    still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
+    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(
+        np.complex64 if turns.eps == FLOAT32 else np.complex128
+    )
+    still = sorted({*range(matrices.shape[-1])} - {a for pair in turns.pairs for a in pair})
     passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]
     middle = np.median(passing, axis=-1) if still else np.ones(len(matrices))
     return HeadTurns(heads, turns.pairs, turns.outputs, values, middle.reshape(read.shape))
@@ -185,8 +184,7 @@ def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
 
 def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn of values, if their channels mix."""
-    rows = by_heads(tensor, sequences)
-    mapping = linear_map(tensor, recorder.reached(tensor), rows)
+    mapping = linear_map(tensor, recorder.reached(tensor), by_heads(tensor, sequences))
     if mapping is None or not mapping.mixes:
         return None
     return of_map(mapping, int(tensor.shape[-2]), tensor, residual=_residual(tensor, mapping))
