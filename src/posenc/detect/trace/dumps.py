@@ -352,6 +352,6 @@ def _unlike(x: np.ndarray, y: np.ndarray) -> float:
     for first, second in ((slice(0, None, 2), slice(1, None, 2)),
                           (slice(half), slice(half, None))):  # fmt: skip
         v, w = (a[..., first] + 1j * a[..., second] for a in (x, y))
-        total = np.abs((w * v.conj()).sum(axis=2)).sum()
-        likeness = max(likeness, total / np.maximum((np.abs(v) * np.abs(w)).sum(), 1e-30))
+        size = np.maximum((np.abs(v) * np.abs(w)).sum(), 1e-30)
+        likeness = max(likeness, np.abs((w * v.conj()).sum(axis=2)).sum() / size)
     return 1 - likeness

@@ -213,8 +213,7 @@ def of_queries(
         own = np.repeat(own, tokens, axis=1)
     if own is None or own.shape[1] != tokens or own.shape[0] not in (1, sequences):
         own = np.broadcast_to(past + np.arange(tokens), (sequences, tokens))
-    own = np.broadcast_to(own, (sequences, *own.shape[1:]))
-    return with_axes(own, axes)
+    return with_axes(np.broadcast_to(own, (sequences, *own.shape[1:])), axes)
 
 
 def with_axes(own: np.ndarray, axes: int) -> np.ndarray:

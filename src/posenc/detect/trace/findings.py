@@ -101,9 +101,8 @@ def judge(
             continue
         if reading.why.startswith("not compared"):
             judged.leave(name, reading.why)
-        every = [] if turned.pooled else readings[f"{name} faults"]
-        turns = questions[name].spec is not None
-        for fault in (*every, *(_of_numbers(turned, name) if main and turns else ())):
+        numbers = _of_numbers(turned, name) if main and questions[name].spec is not None else ()
+        for fault in (*([] if turned.pooled else readings[f"{name} faults"]), *numbers):
             judged.add(name, fault)
         if main and (turned.normed or turned.behind):
             judged.habits[name, "norm"] = "after the turn" if turned.behind else "before the turn"

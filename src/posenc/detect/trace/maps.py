@@ -148,11 +148,10 @@ def _owners(ask: Seeds, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Tokens are told by seeds that count in bits: the gradient of those with a bit is not 0.
     """
     count = rows.shape[1]
-    line = np.arange(count)
     reached = ask.touched(rows)
     token, several = np.zeros(len(reached), int), np.zeros(len(reached), bool)
     for bit in range((count - 1).bit_length()):
-        chosen = (line >> bit) & 1 == 1
+        chosen = (np.arange(count) >> bit) & 1 == 1
         one, zero = (ask.touched(rows[:, c]) for c in (chosen, ~chosen))
         token |= one.astype(int) << bit
         several |= one & zero

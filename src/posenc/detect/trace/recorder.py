@@ -8,7 +8,7 @@ although the model runs without them, and no parameter is asked for one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -80,7 +80,7 @@ class Recorder(TorchFunctionMode):
         self.cuts: dict[int, Cut] = {}
         self.order: list[Cut] = []
         self.attentions: list[RecordedAttention] = []
-        self.place: Any = lambda: ("", None, 0)
+        self.place: Callable[[], tuple[str, int | None, Any]] = lambda: ("", None, 0)
         self.call = 0
         self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
         self._weights = {p.untyped_storage().data_ptr() for p in parameters if _stored(p)}

@@ -314,8 +314,10 @@ class Trace(Displayed):
                 f"layer {layer.index}", "queries and keys that turn alike, as a spec says",
                 f"{layer.query} and {layer.key}",
             )  # fmt: skip
-            kind = (layer.query.spec, layer.window, bool(layer.mask), layer.scale, bool(layer.bias))
-            kinds.setdefault(kind, []).append(layer.index)
+            kinds.setdefault(
+                (layer.query.spec, layer.window, bool(layer.mask), layer.scale, bool(layer.bias)),
+                [],
+            ).append(layer.index)
         parts = tuple(
             Part(
                 f"attention#{number}" if len(kinds) > 1 else "attention",

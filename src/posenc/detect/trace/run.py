@@ -244,11 +244,11 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 
 
 def _read(
-    recorder: Recorder, against: Expectations, positions: Any, layers: Iterable[int] | None
+    recorder: Recorder, against: Expectations, positions: Any, chosen: Iterable[int] | None
 ) -> Trace:
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
-    chosen = {*(range(len(attentions)) if layers is None else layers)}
+    indices = {*(range(len(attentions)) if chosen is None else chosen)}
     refuse_data(
         not attentions, "trace", "a model with attention", "no product of queries and keys ran",
         "Attention is seen in scaled_dot_product_attention and in softmax.",
@@ -260,7 +260,7 @@ def _read(
     seen = {
         index: _seen(recorder, attention, index, sequences)
         for index, attention in enumerate(attentions)
-        if index in chosen
+        if index in indices
     }
     stacks: dict[Any, list[int]] = {}
     for index in seen:
@@ -379,6 +379,7 @@ def _output(attention: RecordedAttention, sequences: int) -> Any:
     tokens = int(output.leaf.shape[-2])
     if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
         return None
-    rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    mapping = linear_map(after, [output], rows)
+    mapping = linear_map(
+        after, [output], np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
+    )
     return None if mapping is None or not mapping.mixes else of_map(mapping, tokens, after)

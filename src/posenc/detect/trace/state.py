@@ -31,8 +31,10 @@ def kept(model: Any) -> Iterator[None]:
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
         for module in modules:
-            own = {key: v for key, v in vars(module).items() if not key.startswith("_")}
-            vars(module).update({key: _copied(v, copies) for key, v in own.items()})
+            vars(module).update({
+                key: _copied(v, copies)
+                for key, v in vars(module).items() if not key.startswith("_")
+            })  # fmt: skip
             module._buffers.update({k: _copied(v, copies) for k, v in module._buffers.items()})
         for parameter in asked:
             parameter.requires_grad_(False)

@@ -142,8 +142,11 @@ def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
     read = mapping.read.reshape(heads, -1, tokens)
     if mapping.inputs.shape[-1] != width or mapping.dense:
         count = mapping.inputs.shape[-1]
-        each = f"not compared: each token reads {count} numbers for {width} channels"
-        why = "its channels are mixed by more than pairs" if mapping.dense else each
+        why = (
+            "its channels are mixed by more than pairs"
+            if mapping.dense
+            else f"not compared: each token reads {count} numbers for {width} channels"
+        )
         return [_unknown(range(heads), read, why)]
     groups: dict[bytes, list[int]] = {}
     for head in range(heads):  # where 0 is added, -0.0 is 0.0
@@ -160,8 +163,7 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
     try:
         turns = from_matrices(flat, np.zeros((len(flat), 1)))
     except NotARotationError as why:
-        size = np.abs(flat).max()
-        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * size, flat, 0.0)
+        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * np.abs(flat).max(), flat, 0.0)
         try:
             turns = from_matrices(quiet, np.zeros((len(flat), 1)))
         except NotARotationError:
