@@ -74,7 +74,7 @@ from posenc.detect.locate.result import Fit as Fit
 from posenc.detect.locate.result import Location as Location
 from posenc.detect.subject import CannotAsk as CannotAsk
 from posenc.detect.subject.ask import ask as ask
-from posenc.detect.trace.dumps.folder import trace_folder as trace_folder
+from posenc.detect.trace.dumps import trace_folder as trace_folder
 from posenc.detect.trace.source import trace as trace
 from posenc.encodings.bias.adaptive_span import AdaptiveSpan as AdaptiveSpan
 from posenc.encodings.bias.alibi import ALiBi as ALiBi

@@ -39,6 +39,8 @@ CALLS = {
     "diff": "posenc.diff(a, b): each a config, a spec, a function, an array or a loaded model.",
     "identify": 'posenc.identify(array), or of a file: posenc.identify("table.npy").',
     "cite": 'posenc.cite(spec) or posenc.cite("RoPE") has the BibTeX.',
+    "trace": 'posenc.torch.trace(model, {"input_ids": ids}) runs a loaded model, '
+    'posenc.trace("llama/") builds that of a folder.',
     "compare": 'posenc.plot.compare("table", a, b) draws the table of two specs; other pictures '
     'are "wavelengths", "bias", "offset", "stretch", …',
     "preset": 'posenc.preset("llama3", 128): the width of a head or row, or the heads of a bias.',

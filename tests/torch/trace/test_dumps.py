@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 import posenc  # noqa: E402
 from posenc._core.io.files import rounded  # noqa: E402
-from posenc.detect.trace.dumps.files import place_of  # noqa: E402
+from posenc.detect.trace.dumps import place_of  # noqa: E402
 
 WIDTH, HEADS, TOKENS = 64, 8, 32
 CONFIG = {

@@ -258,3 +258,16 @@ def test_positions_that_jump() -> None:
     # The same run, held against others.
     moved = trace(model, inputs, positions=ids + 1)
     assert {f.found for f in moved.findings} == {"position p - 1"}
+
+
+def test_other_arguments() -> None:
+    calls: Any = (
+        (lambda: trace(llama()), "a value for inputs, got none"),
+        (lambda: trace(llama(), input_ids=TOKENS), "got input_ids=. Did you mean 'inputs'"),
+        (lambda: trace(llama(), TOKENS, TOKENS), "got 3 arguments by place"),
+        (lambda: tracing(), "a value for model, got none"),
+        (lambda: posenc.trace(llama(), token=3), "got token="),
+    )
+    for call, text in calls:
+        with pytest.raises(posenc.ArgumentError, match=text):
+            call()

@@ -36,7 +36,7 @@ class TensorFault(NamedTuple):
 
     field: str
     expected: str
-    found: str
+    seen: str
     heads: tuple[int, ...] = ()
     pairs: tuple[int, ...] = ()
     tokens: tuple[int, ...] = ()
@@ -45,7 +45,7 @@ class TensorFault(NamedTuple):
 class TurnQuestion(NamedTuple):
     """What a tensor is held against."""
 
-    spec: RotarySpec | None
+    spec: Any  # a RotarySpec, or None
     places: np.ndarray  # (sequences, tokens) or (sequences, tokens, axes)
     counted: np.ndarray  # (sequences, tokens): which are no padding
     others: Sequence[tuple[str, RotarySpec]] = ()
@@ -67,30 +67,32 @@ class HeadReading:
 
 def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, list[TensorFault]]:
     """What most heads do, and the faults of all."""
-    dtype = turned.dtype if turned.dtype in tolerances.ROUNDING else "float32"
     question = question._replace(
-        dtype=dtype, width=turned.width, counted=question.counted & turned.read
+        dtype=turned.dtype if turned.dtype in tolerances.ROUNDING else "float32",
+        width=turned.width,
+        counted=question.counted & turned.read,
     )
-    readings = [_read(group, question) for group in turned.groups]
     # Of as many heads, those that agree are the others' measure.
-    readings.sort(key=lambda one: (-len(one.group.heads), len(one.faults)))
+    readings = sorted(
+        (_read(group, question) for group in turned.groups),
+        key=lambda one: (-len(one.group.heads), len(one.faults)),
+    )
     heads: dict[TensorFault, list[int]] = {}
     for reading in readings:
         for fault in reading.faults:
             heads.setdefault(fault, []).extend(reading.group.heads)
-    faults = [
+    return readings[0], [
         fault._replace(heads=() if len(own) == turned.heads else tuple(sorted(own)))
         for fault, own in heads.items()
     ]
-    return readings[0], faults
 
 
 def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     """What some heads do, held against what is expected."""
     spec = question.spec
     if group.why:
-        fault = TensorFault("pairing", "a rotation of pairs", group.why)
         seen = spec is not None and not group.why.startswith("not compared")
+        fault = TensorFault("pairing", "a rotation of pairs", group.why)
         return HeadReading(group, faults=(fault,) * seen, why=group.why)
     if not group.pairs:
         fault = TensorFault("kind", type(spec).__name__, UNTURNED)
@@ -99,8 +101,10 @@ def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     if spec is None:
         spec, note = _fitted(group, question)
         fault = TensorFault("kind", "none", "turned" if spec is None else words(spec))
-        places = None if spec is None else question.places
-        return HeadReading(group, spec, places, (fault,) * question.still, note)
+        return HeadReading(
+            group, spec, None if spec is None else question.places,
+            (fault,) * question.still, note,
+        )  # fmt: skip
     if spec.parameters() or spec.quarters:
         text = f"not compared: angles of {type(spec).__name__} differ by head, or are learned"
         return HeadReading(group, why=text)
@@ -118,8 +122,8 @@ def _moving(spec: RotarySpec, question: TurnQuestion) -> np.ndarray:
 
 def _of_spec(spec: RotarySpec, places: np.ndarray) -> np.ndarray:
     """What a spec has there, of unit size, (tokens, pairs)."""
-    seen = turns.PairTurns(places, np.empty(0), int(places.max(initial=0)) + 1)
-    return turns.unit_of(turns.expected(spec, seen))
+    length = int(places.max(initial=0)) + 1
+    return turns.unit_of(turns.expected(spec, turns.PairTurns(places, np.empty(0), length)))
 
 
 def pairs_of(spec: RotarySpec, width: int) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
@@ -128,8 +132,8 @@ def pairs_of(spec: RotarySpec, width: int) -> tuple[list[tuple[int, int]], list[
     begin = 0 if channels.part == "leading" else width - spec.dim
     own = [(begin + a, begin + b) for a, b in channels.channels(spec.dim)]
     half = spec.dim // 2
-    outputs = [(begin + j, begin + j + half) for j in range(half)]
-    return own, outputs[: len(own)] if channels.output == "half" else own
+    outputs = [(begin + j, begin + j + half) for j in range(len(own))]
+    return own, outputs if channels.output == "half" else own
 
 
 def of_pairs(group: HeadTurns, spec: RotarySpec, question: TurnQuestion) -> np.ndarray | None:
@@ -139,10 +143,9 @@ def of_pairs(group: HeadTurns, spec: RotarySpec, question: TurnQuestion) -> np.n
     seen = {pair: (number, group.outputs[number]) for number, pair in enumerate(group.pairs)}
     pairs, outputs = pairs_of(spec, question.width)
     apart = any(seen[p][1] != o for p, o in zip(pairs, outputs, strict=True) if p in seen)
-    if apart or not {*seen} <= {*pairs}:
-        return None
     absent = np.array([pair not in seen for pair in pairs])
-    if (absent & _moving(spec, question)).sum() > sentences.FEW:
+    few = (absent & _moving(spec, question)).sum() <= sentences.FEW
+    if apart or not {*seen} <= {*pairs} or not few:
         return None
     # What does not turn has the size of what does.
     size = np.median(np.abs(group.values), axis=-1, keepdims=True)
@@ -159,15 +162,14 @@ def _fitted(group: HeadTurns, question: TurnQuestion) -> tuple[Any, str]:
     line, first = np.unique(places[row][own], return_index=True)
     values = group.values[row][own][first]
     angle = np.angle(values)
-    error = 2.0**-22 * (1 + np.minimum(np.abs(np.sin(angle)), 1.0))
     observed = Turns(
         group.pairs, group.outputs, question.width, line[:, None].astype(np.float64), angle,
-        np.abs(values), error,
+        np.abs(values), 2.0**-22 * (1 + np.minimum(np.abs(np.sin(angle)), 1.0)),
     )  # fmt: skip
     try:
         return rotations_of(observed, ("position",), None, 1.0)[0].spec, ""
-    except (NotARotationError, PosencError, ArithmeticError, ValueError, IndexError) as error_:
-        return None, str(error_)
+    except (NotARotationError, PosencError, ArithmeticError, ValueError, IndexError) as error:
+        return None, str(error)
 
 
 def _otherwise(group: HeadTurns, question: TurnQuestion) -> HeadReading:
@@ -181,10 +183,10 @@ def _otherwise(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     else:
         spec, note = _fitted(group, question)
     if spec is None:
-        text = note or f"{2 * len(group.pairs)} channels turn"
-        return HeadReading(
-            group, faults=(TensorFault("pairing", words(expected.channels), text),), why=note
+        fault = TensorFault(
+            "pairing", words(expected.channels), note or f"{2 * len(group.pairs)} channels turn"
         )
+        return HeadReading(group, faults=(fault,), why=note)
     return HeadReading(
         group, spec, question.places, tuple(_differing(expected, spec, question.width))
     )
@@ -205,7 +207,7 @@ def _differing(expected: Any, spec: Any, width: int) -> list[TensorFault]:
 
 def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> HeadReading:
     """Heads whose pairs are those of a spec: at which positions, and how fast."""
-    spec: Any = question.spec
+    spec = question.spec
     values = _sized(values, spec, question.counted)
     wrong = _wrong(spec, values, question)
     if not wrong.any():
@@ -218,31 +220,33 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
-    shift = placed is not None and len(np.unique((placed - question.places)[wrong])) == 1
-    twice = placed is not None and (placed == 2 * question.places)[wrong].all()
-    if placed is not None and (some or shift or (twice and not getattr(spec, "scalings", ()))):
-        return HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+    if placed is not None:
+        moved = HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+        shift = len(np.unique((placed - question.places)[wrong])) == 1
+        twice = (placed == 2 * question.places)[wrong].all()
+        if some or shift or (twice and not getattr(spec, "scalings", ())):
+            return moved
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):
         if placed is not None:
-            return HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
+            return moved
         other = None if some else _other(group, values, question)
         if other is not None:
-            faults = _differing(spec, other, question.width)
-            return HeadReading(group, other, question.places, tuple(faults))
+            differences = tuple(_differing(spec, other, question.width))
+            return HeadReading(group, other, question.places, differences)
     few = _few_pairs(values, question)
-    faults = [
+    faults = tuple(
         TensorFault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
         for row in rows
-    ] or [TensorFault("frequencies", words(spec), "others", (), few, tokens)]
-    return HeadReading(group, why="turned at other angles", faults=tuple(faults))
+    ) or (TensorFault("frequencies", words(spec), "others", (), few, tokens),)
+    return HeadReading(group, why="turned at other angles", faults=faults)
 
 
 def _other(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Any:
     """Another spec of the same pairs: of a base of models, or a fit."""
-    spec: Any = question.spec
-    for base in (*BASES, *OF_PICTURES):
-        candidate = turns.attempt(spec.replace, base=base) if hasattr(spec, "base") else None
+    spec = question.spec
+    for base in (*BASES, *OF_PICTURES) if hasattr(spec, "base") else ():
+        candidate = turns.attempt(spec.replace, base=base)
         if candidate is not None and not _wrong(candidate, values, question).any():
             return candidate
     return _fitted(group, question)[0] if len(spec.axes) == 1 else None
@@ -263,18 +267,18 @@ def _seen(values: np.ndarray, question: TurnQuestion, row: int) -> turns.PairTur
     """The turns of a sequence, without padding."""
     own = question.counted[row]
     line = question.places[row][own]
-    length = int(line.max(initial=0)) + 1
-    return turns.PairTurns(line, values[row][own], length, question.dtype, sized=False)
+    return turns.PairTurns(
+        line, values[row][own], int(line.max(initial=0)) + 1, question.dtype, sized=False
+    )
 
 
 def _wrong(spec: RotarySpec, values: np.ndarray, question: TurnQuestion) -> np.ndarray:
     """Which tokens are turned otherwise, (sequences, tokens)."""
     wrong = np.zeros(question.counted.shape, bool)
-    for row, own in enumerate(question.counted):
-        if own.any():
-            seen = _seen(turns.unit_of(values), question, row)
-            expected = turns.unit_of(turns.expected(spec, seen))
-            wrong[row, own] = turns.off_by(spec, seen, expected)[1]
+    for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
+        seen = _seen(turns.unit_of(values), question, row)
+        expected = turns.unit_of(turns.expected(spec, seen))
+        wrong[row, question.counted[row]] = turns.off_by(spec, seen, expected)[1]
     return wrong
 
 
@@ -309,14 +313,16 @@ def _moved(
     """Tokens that have the angles of other positions."""
     old, new = question.places[wrong], placed[wrong]
     shift = np.unique(new - old)
-    text = f"{sentences.offset(int(shift[0]))}" if len(shift) == 1 else ""
     if not new.any():
         return TensorFault("kind", type(question.spec).__name__, UNTURNED, tokens=tokens)
-    if not text and (new == 2 * old).all():
+    if len(shift) == 1:
+        text = sentences.offset(int(shift[0]))
+    elif (new == 2 * old).all():
         text = "turned twice, as position 2 p"
-    if not text:
-        rows = zip(old.tolist(), new.tolist(), strict=True)
-        pairs = list(dict.fromkeys(f"{a} is taken for {b}" for a, b in rows))
+    else:
+        pairs = list(dict.fromkeys(
+            f"{a} is taken for {b}" for a, b in zip(old.tolist(), new.tolist(), strict=True)
+        ))  # fmt: skip
         more = f"; and so at {len(pairs) - 4:,} others" if len(pairs) > 4 else ""
         text = "; ".join(pairs[:4]) + more
     return TensorFault("positions", "position p", text, tokens=tokens)
@@ -325,23 +331,20 @@ def _moved(
 def _why(values: np.ndarray, question: TurnQuestion, chosen: np.ndarray) -> list[Any]:
     """The one change that explains the numbers of the sequence that has most of them."""
     seen = _seen(values, question, int(np.argmax(chosen.sum(axis=1))))
-    order = np.argsort(seen.first, kind="stable")
-    seen = seen.rows(order)
-    spec: Any = question.spec
-    size = np.abs(np.abs(seen.values) / np.abs(turns.expected(spec, seen)) - 1).max()
+    seen = seen.rows(np.argsort(seen.first, kind="stable"))
+    size = np.abs(np.abs(seen.values) / np.abs(turns.expected(question.spec, seen)) - 1).max()
     with contextlib.suppress(ArithmeticError, ValueError):
-        return why(spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
+        return why(question.spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
     return []
 
 
 def _few_pairs(values: np.ndarray, question: TurnQuestion) -> tuple[int, ...]:
     """The pairs that are off, where these are few."""
     off = np.zeros(values.shape[-1], bool)
-    spec: Any = question.spec
-    for row, own in enumerate(question.counted):
-        if own.any():
-            seen = _seen(turns.unit_of(values), question, row)
-            expected = turns.unit_of(turns.expected(spec, seen))
-            off |= (np.abs(seen.values - expected) > turns.allowed(spec, seen, 1.0)).any(axis=0)
+    for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
+        seen = _seen(turns.unit_of(values), question, row)
+        expected = turns.unit_of(turns.expected(question.spec, seen))
+        room = turns.allowed(question.spec, seen, 1.0)
+        off |= (np.abs(seen.values - expected) > room).any(axis=0)
     few = max(1, min(sentences.FEW, len(off) // 4))
     return tuple(np.flatnonzero(off).tolist()) if off.sum() <= few else ()

@@ -1,12 +1,18 @@
-"""What each attention is expected to do: by a config, a plan, a spec, facts, or another trace."""
+"""What each attention is expected to do, and at which positions.
+
+By a config, a plan, a spec, facts, or another trace; positions are handed over, of the inputs, or
+counted.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
 from posenc._core.reading import Layer, Reading
@@ -14,8 +20,8 @@ from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import described
-from posenc.detect.explain import from_hf
-from posenc.detect.facts import Facts
+from posenc.detect.facts import Facts, facts
+from posenc.detect.subject import refuse_if
 from posenc.detect.trace.result import Trace
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
@@ -32,72 +38,73 @@ class Expected(NamedTuple):
     windows_stated: bool = False
     tempered: bool = False  # whether scores have a factor that depends on the position
     others: tuple[tuple[str, RotarySpec], ...] = ()
-    why: str = ""  # what keeps it from being compared
     relative: bool = False
 
 
-class Expectations:
+class Expectations(NamedTuple):
     """What the layers of a model are expected to do, part by part."""
 
-    def __init__(
-        self, name: str, parts: Mapping[str, Any], notes: Sequence[str] = (), *, read: bool = False
-    ) -> None:
-        self.name, self.parts, self.notes = name, parts, tuple(notes)
-        self.read = read  # of a config, which need not state what its class does to scores
+    name: str
+    parts: Mapping[str, Callable[[int], Expected]]  # by part: what a layer of it does
+    notes: Sequence[str] = ()
+    read: bool = False  # of a config, which need not state what its class does to scores
 
-    def of(self, part: str, number: int) -> Expected:
-        """The expectation of a layer of a part."""
-        source = self.parts[part]
-        if isinstance(source, Expected):
-            return source
-        if callable(source):
-            return source(number)
-        if isinstance(source, list):
-            return source[number] if number < len(source) else Expected(stated=False)
-        return _of_entries(source, number)
+
+def _listed(layers: Sequence[Expected], number: int) -> Expected:
+    """What a list says of a layer."""
+    return layers[number] if number < len(layers) else Expected(stated=False)
+
+
+NOTHING = {"": functools.partial(_listed, ())}
 
 
 def expectations(expected: Any, model: Any) -> Expectations:
     """What a model is held against; where nothing is handed over, its config."""
     if expected is None:
         config = getattr(model, "config", None)
-        if config is None:
-            return Expectations("", {"": Expected(stated=False)})
         try:
-            return _of_reading(from_hf(config, on_error="report"), "its config")
+            read = None if config is None else facts(config).plan
         except PosencError as error:
             note = f"what it is held against, because its config cannot be read: {error}"
-            return Expectations("", {"": Expected(stated=False)}, [note])
+            return Expectations("", NOTHING, [note])
+        return Expectations("", NOTHING) if read is None else _of_reading(read, "its config")
     if isinstance(expected, (str, Path)):
         # A config that leaves something open is read below, as far as it can be.
         with contextlib.suppress(DataError):
             expected = described(expected, "trace: expected")
-    if isinstance(expected, Contract):
-        inside = {part.name.partition("#")[0].rpartition(".")[0] for part in expected.parts}
-        return Expectations("the contract", {
-            name: functools.partial(_of_parts, [p for p in expected.parts if _inside(p, name)])
-            for name in sorted(inside)
-        })  # fmt: skip
-    if isinstance(expected, Trace):
-        return Expectations("another trace", {"": [_of_traced(one) for one in expected.layers]})
-    if isinstance(expected, Spec):
-        return Expectations(type(expected).__name__, {"": _of_specs([expected])})
-    if isinstance(expected, Plan):
-        return Expectations("the plan", {"": [_of_specs([*e.specs]) for e in expected]})
-    if isinstance(expected, Facts):
-        return _of_reading(expected.reading, "the facts")
-    if isinstance(expected, Reading):
-        return _of_reading(expected, "the reading")
-    if not isinstance(expected, (Mapping, str, Path)) and not hasattr(expected, "to_dict"):
-        sides = "a config, a plan, a spec, facts, or another trace"
-        raise ArgumentError(mismatch("trace: expected", sides, type(expected).__name__))
-    return _of_reading(from_hf(expected, on_error="report"), "the config")
+    match expected:
+        case Contract():
+            inside = {part.name.partition("#")[0].rpartition(".")[0] for part in expected.parts}
+            return Expectations("the contract", {
+                name: functools.partial(_of_parts, [p for p in expected.parts if _inside(p, name)])
+                for name in sorted(inside)
+            })  # fmt: skip
+        case Trace():
+            layers = [_of_traced(layer) for layer in expected.layers]
+            return Expectations("another trace", {"": functools.partial(_listed, layers)})
+        case Spec():
+            return Expectations(type(expected).__name__, {"": lambda _: _of_specs([expected])})
+        case Plan():
+            layers = [_of_specs([*entry.specs]) for entry in expected]
+            return Expectations("the plan", {"": functools.partial(_listed, layers)})
+        case Facts():
+            return _of_reading(expected.reading, "the facts")
+        case Reading():
+            return _of_reading(expected, "the reading")
+    refuse_if(
+        not isinstance(expected, (Mapping, str, Path)) and not hasattr(expected, "to_dict"),
+        mismatch("trace: expected", "a config, a plan, a spec, facts, or another trace",
+                 type(expected).__name__),
+        ArgumentError,
+    )  # fmt: skip
+    return _of_reading(facts(expected).plan, "the config")
 
 
 def _of_specs(specs: list[Spec]) -> Expected:
-    rotary = next((s for s in specs if isinstance(s, RotarySpec)), None)
-    bias = next((s for s in specs if isinstance(s, BiasSpec)), None)
-    return Expected(rotary, bias)
+    return Expected(
+        next((s for s in specs if isinstance(s, RotarySpec)), None),
+        next((s for s in specs if isinstance(s, BiasSpec)), None),
+    )
 
 
 def _inside(part: Part, name: str) -> bool:
@@ -109,9 +116,8 @@ def _inside(part: Part, name: str) -> bool:
 def _of_parts(parts: Sequence[Part], number: int) -> Expected:
     """What the parts of a contract say of a layer."""
     own = [part for part in parts if part.layers is None or number in part.layers]
-    read = _of_specs([part.spec for part in own if part.spec is not None])
     window = next((part.window for part in own if part.window is not None), None)
-    return read._replace(
+    return _of_specs([part.spec for part in own if part.spec is not None])._replace(
         scale=next((part.scale for part in own if part.scale is not None), None), window=window,
         windows_stated=window is not None or any(part.whole for part in own),
         tempered=any(part.temperature is not None for part in own),
@@ -119,12 +125,11 @@ def _of_parts(parts: Sequence[Part], number: int) -> Expected:
 
 
 def _of_traced(layer: Any) -> Expected:
-    spec = layer.query.spec
-    rotary = spec if isinstance(spec, RotarySpec) else None
-    stated = rotary is not None or not layer.query.why
+    rotary = layer.query.spec if isinstance(layer.query.spec, RotarySpec) else None
     return Expected(
-        rotary, scale=layer.scale, window=layer.window, stated=stated, windows_stated=True
-    )
+        rotary, scale=layer.scale, window=layer.window,
+        stated=rotary is not None or not layer.query.why, windows_stated=True,
+    )  # fmt: skip
 
 
 def _of_reading(reading: Reading, name: str) -> Expectations:
@@ -133,26 +138,113 @@ def _of_reading(reading: Reading, name: str) -> Expectations:
     for entry in reading:
         part = entry.layer.partition(".")[0] if several else ""
         parts.setdefault(part, []).extend(() if entry.attention else (entry,))
-    read = {part: Reading(tuple(own)) for part, own in parts.items()}
-    notes = [f"part of its config: {text}" for text in reading.errors]
-    return Expectations(name, read or {"": Expected(stated=False)}, notes, read=True)
+    return Expectations(
+        name,
+        {n: functools.partial(_of_entries, Reading(tuple(own))) for n, own in parts.items()}
+        or NOTHING,
+        [f"part of its config: {text}" for text in reading.errors],
+        read=True,
+    )
 
 
 def _of_entries(reading: Reading, number: int) -> Expected:
     own = reading.at(number)
-    rotary = next((e for e in own if isinstance(e.spec, RotarySpec)), None)
-    bias = next((e.spec for e in own if isinstance(e.spec, BiasSpec)), None)
     every = [(e.label, e.spec) for e in reading if isinstance(e.spec, RotarySpec)]
-    spec: Any = None if rotary is None else rotary.spec
-    window, stated = None, False
-    for entry in own:
-        for size, layers in entry.windows:
-            if layers is None or number in layers:
-                window, stated = size, True
-    scale = next((e.scale for e in own if e.scale is not None), None)
+    spec = next((e.spec for e in own if isinstance(e.spec, RotarySpec)), None)
+    windows = [size for entry in own for size, layers in entry.windows
+               if layers is None or number in layers]  # fmt: skip
     return Expected(
-        spec, bias, scale, window, bool(own) or not every, stated,
-        any(e.logit_scale is not None for e in own),
-        tuple((label, other) for label, other in every if other != spec),
+        spec,
+        next((e.spec for e in own if isinstance(e.spec, BiasSpec)), None),
+        next((e.scale for e in own if e.scale is not None), None),
+        windows[-1] if windows else None,
+        stated=bool(own) or not every,
+        windows_stated=bool(windows),
+        tempered=any(e.logit_scale is not None for e in own),
+        others=tuple((label, other) for label, other in every if other != spec),
         relative=any(e.kind == "relative" for e in own),
+    )
+
+
+# --- positions ------------------------------------------------------------------------------------
+
+
+class ExpectedPlaces(NamedTuple):
+    """Positions, and which tokens are padding."""
+
+    positions: np.ndarray | None = None  # (sequences, tokens) or (sequences, tokens, axes)
+    padding: np.ndarray | None = None  # (sequences, keys): True for a token that is none
+    stated: bool = False  # whether somebody said so
+    unseen: bool = False  # whether no angles tell those of a grid either
+
+
+def places_of(inputs: Any, positions: Any, sequences: int) -> ExpectedPlaces:
+    """What the inputs of a run say of positions."""
+    keywords = inputs if isinstance(inputs, Mapping) else {}
+    ids = keywords.get("position_ids") if positions is None else positions
+    mask = keywords.get("attention_mask")
+    padding = np.zeros(0) if mask is None or isinstance(mask, Mapping) else _numbers(mask) == 0
+    padding = padding if padding.ndim == 2 and padding.any() else None
+    if ids is None:
+        return ExpectedPlaces(None, padding)
+    numbers = _numbers(ids)
+    if positions is None and numbers.ndim == 3:  # (axes, sequences, tokens), as models take them
+        numbers = np.moveaxis(numbers, 0, -1)
+    if numbers.ndim == 1:
+        numbers = numbers[None]
+    refuse_if(
+        numbers.ndim not in (2, 3) or numbers.dtype.kind not in "iuf",
+        mismatch("trace: positions", "(tokens,), (sequences, tokens) or (sequences, tokens, axes)",
+                 str(numbers.shape)),
+        ArgumentError,
     )  # fmt: skip
+    if numbers.dtype.kind in "iu" or (numbers == np.rint(numbers)).all():
+        numbers = numbers.astype(np.int64)
+    shape = (max(sequences, len(numbers)), *numbers.shape[1:])
+    return ExpectedPlaces(np.broadcast_to(numbers, shape), padding, stated=True)
+
+
+def of_queries(
+    places: ExpectedPlaces, sequences: int, tokens: int, past: int, axes: int
+) -> np.ndarray:
+    """The positions of queries, (sequences, tokens) or with axes."""
+    own = places.positions
+    if own is not None and own.shape[1] == 1 < tokens:  # the heads of a group stand as tokens
+        own = np.repeat(own, tokens, axis=1)
+    if own is None or own.shape[1] != tokens or own.shape[0] not in (1, sequences):
+        own = np.broadcast_to(past + np.arange(tokens), (sequences, tokens))
+    return with_axes(np.broadcast_to(own, (sequences, *own.shape[1:])), axes)
+
+
+def with_axes(own: np.ndarray, axes: int) -> np.ndarray:
+    """Positions for so many axes: a token of text has the same along all."""
+    if axes == 1:
+        return own if own.ndim == 2 else own[..., 0]
+    own = own[..., None] if own.ndim == 2 else own
+    if own.shape[-1] == axes:
+        return own
+    # Four rows of ids: the first are those of the text.
+    own = own[..., -axes:] if own.shape[-1] > axes else own[..., :1]
+    return np.broadcast_to(own, (*own.shape[:2], axes))
+
+
+def of_keys(queries: np.ndarray, read: np.ndarray) -> np.ndarray:
+    """The positions of keys: the last have those of the queries, and the others precede them."""
+    sequences, tokens = read.shape
+    if (queries == queries[:, :1]).all():
+        queries = queries[:, :1]
+    count = queries.shape[1]
+    keys = np.zeros((sequences, tokens, *queries.shape[2:]), queries.dtype)
+    for row in range(sequences):
+        line = np.flatnonzero(read[row]) if read[row].any() else np.arange(tokens)
+        last = min(count, len(line))
+        before = len(line) - last
+        keys[row, line[before:]] = queries[row, count - last :]
+        steps = np.arange(before, 0, -1).reshape(-1, *(1,) * (queries.ndim - 2))
+        keys[row, line[:before]] = queries[row, count - last] - steps
+    return keys
+
+
+def _numbers(value: Any) -> np.ndarray:
+    detach = getattr(value, "detach", None)
+    return np.asarray(detach().cpu().numpy() if detach is not None else value)

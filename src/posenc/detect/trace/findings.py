@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -10,7 +12,6 @@ import numpy as np
 
 from posenc.detect.contract.comparison.fields import words
 from posenc.detect.fit.tolerances import ROUNDING
-from posenc.detect.trace.biases import by_distance, of_bias
 from posenc.detect.trace.compared import (
     HeadReading,
     TensorFault,
@@ -19,10 +20,9 @@ from posenc.detect.trace.compared import (
     located,
     of_pairs,
 )
-from posenc.detect.trace.expected import Expected
-from posenc.detect.trace.places import ExpectedPlaces, of_keys, of_queries, with_axes
+from posenc.detect.trace.expected import Expected, ExpectedPlaces, of_keys, of_queries, with_axes
 from posenc.detect.trace.result import LayerFinding, TracedLayer, TracedTensor
-from posenc.detect.trace.scores import SeenScores, window_of
+from posenc.detect.trace.scores import SeenScores, by_distance, of_bias, window_of
 from posenc.detect.trace.turned import TensorTurns
 
 CLOSE, COARSE = 1e-3, 1.6e-2  # relative: scales that differ by more are others, in halves too
@@ -31,6 +31,8 @@ MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
 ROUNDINGS = ("round", "floor", "ceil", "trunc")
 GRID = "positions along its axes are not stated, and its angles are of no whole ones"
 TENSORS: Any = ("query", "key", "value", "output")
+UNSTATED = "and nothing states what is meant"
+HARMLESS = "which changes no score of a rotation"
 
 
 @dataclass(eq=False)
@@ -69,7 +71,7 @@ class Judgement:
         self.findings.append(
             LayerFinding(
                 self.layer.index, tensor, fault.heads, fault.pairs, fault.tokens,
-                field=fault.field, expected=fault.expected, found=fault.found,
+                field=fault.field, expected=fault.expected, found=fault.seen,
             )
         )  # fmt: skip
 
@@ -89,8 +91,7 @@ def judge(
         again.remarks.append(f"layer {seen.index}: {seen.past} keys are none of the tokens")
         return again
     traced: dict[str, Any] = {n: _traced(seen.tensors.get(n), readings[n]) for n in TENSORS}
-    layer = TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced)
-    judged = Judgement(layer)
+    judged = Judgement(TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced))
     for name in TENSORS:
         turned, reading = seen.tensors.get(name), readings[name]
         main = name in ("query", "key")
@@ -100,9 +101,8 @@ def judge(
             continue
         if reading.why.startswith("not compared"):
             judged.leave(name, reading.why)
-        every = [] if turned.pooled else readings[f"{name} faults"]
-        turns = questions[name].spec is not None
-        for fault in (*every, *(_of_numbers(turned, name) if main and turns else ())):
+        numbers = _of_numbers(turned, name) if main and questions[name].spec is not None else ()
+        for fault in (*([] if turned.pooled else readings[f"{name} faults"]), *numbers):
             judged.add(name, fault)
         if main and (turned.normed or turned.behind):
             judged.habits[name, "norm"] = "after the turn" if turned.behind else "before the turn"
@@ -116,19 +116,17 @@ def _readings(
 ) -> tuple[dict[str, TurnQuestion], dict[str, Any]]:
     """What each tensor is held against, what most heads of it do, and its faults."""
     rotary = None if seen.cross else expected.rotary
-    rows, counted = _rows(seen, places, 1 if rotary is None else len(rotary.axes))
     query = TurnQuestion(
-        rotary, rows, counted, expected.others, still=expected.stated or seen.cross
-    )
+        rotary, *_rows(seen, places, 1 if rotary is None else len(rotary.axes)), expected.others,
+        still=expected.stated or seen.cross,
+    )  # fmt: skip
     questions, readings = {"query": query}, dict[str, Any]()
     for name in TENSORS:
         if name == "key":
-            asked = _of_keys(seen, query, places)
-            own = readings["query"]
+            questions["key"], own = _of_keys(seen, query, places), readings["query"]
             if not query.still and own is not None and own.spec is not None:
                 # Keys are held against the queries.
-                asked = asked._replace(spec=own.spec)
-            questions["key"] = asked
+                questions["key"] = questions["key"]._replace(spec=own.spec)
         elif name != "query":
             base = questions["key" if name == "value" else "query"]
             questions[name] = base._replace(spec=_turning(rotary, name), still=True)
@@ -137,9 +135,8 @@ def _readings(
         if turned is None:
             continue
         if places.unseen or turned.read.shape != questions[name].counted.shape:
-            why = "not compared: its tokens are not those of the inputs"
-            why = f"not compared: {GRID}" if places.unseen else why
-            readings[name] = HeadReading(turned.groups[0], why=why)
+            why = GRID if places.unseen else "its tokens are not those of the inputs"
+            readings[name] = HeadReading(turned.groups[0], why=f"not compared: {why}")
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
     return questions, readings
@@ -164,22 +161,20 @@ def _moved(reading: HeadReading | None, question: TurnQuestion, by: int) -> bool
 def _rows(seen: Seen, places: ExpectedPlaces, axes: int) -> tuple[np.ndarray, np.ndarray]:
     """The positions of queries, and which are no padding."""
     own = of_queries(places, seen.sequences, seen.tokens[0], seen.past, axes)
-    counted = np.ones(own.shape[:2], bool)
-    if places.padding is not None and places.padding.shape[0] == seen.sequences:
-        padding = places.padding[:, -seen.tokens[0] :]
-        counted = ~padding if padding.shape == counted.shape else counted
-    return own, counted
+    padding = None if places.padding is None else places.padding[:, -seen.tokens[0] :]
+    fits = padding is not None and padding.shape == own.shape[:2]
+    return own, ~padding if fits else np.ones(own.shape[:2], bool)  # type: ignore[operator]
 
 
 def _of_keys(seen: Seen, question: TurnQuestion, places: ExpectedPlaces) -> TurnQuestion:
     """The same of keys."""
     turned = seen.tensors.get("key")
     shape = seen.sequences, seen.tokens[1]
-    if turned is None or seen.cross:
-        line = np.broadcast_to(np.arange(seen.tokens[1]), shape)
-        axes = question.places.shape[-1] if question.places.ndim > 2 else 1
-        return question._replace(places=with_axes(line, axes), counted=np.ones(shape, bool))
     counted = np.ones(shape, bool)
+    if turned is None or seen.cross:
+        axes = question.places.shape[-1] if question.places.ndim > 2 else 1
+        line = with_axes(np.broadcast_to(np.arange(seen.tokens[1]), shape), axes)
+        return question._replace(places=line, counted=counted)
     if not seen.past and seen.tokens[1] > seen.tokens[0]:
         counted[:, seen.tokens[0] :] = False
     keys = of_keys(question.places, np.broadcast_to(turned.read, shape) & counted)
@@ -224,13 +219,17 @@ def _of_numbers(turned: TensorTurns, name: str) -> Iterator[TensorFault]:
     elif turned.behind.endswith(ROUNDINGS):
         yield TensorFault("dtype", turned.dtype, "rounded after the turn")
     elif ROOM * ROUNDING.get(turned.dtype, 0.0) < turned.residual < MOST_ROUNDED:
-        off = f"numbers that are off by {turned.residual:.2g} of the largest"
-        yield TensorFault("dtype", turned.dtype, f"rounded after the turn: {off}")
+        yield TensorFault(
+            "dtype", turned.dtype, "rounded after the turn: numbers that are off by "
+            f"{turned.residual:.2g} of the largest",
+        )  # fmt: skip
     moved = np.flatnonzero(turned.starts != np.sort(turned.starts))
     if len(moved):
         ranks = np.unique(turned.starts, return_inverse=True)[1][moved]
-        text = f"in the order {words(tuple(ranks.tolist()))}"
-        yield TensorFault("heads", "in the order of the projection", text, tuple(moved.tolist()))
+        yield TensorFault(
+            "heads", "in the order of the projection",
+            f"in the order {words(tuple(ranks.tolist()))}", tuple(moved.tolist()),
+        )  # fmt: skip
 
 
 # --- scores ---------------------------------------------------------------------------------------
@@ -242,8 +241,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
     # Keys behind the tokens are none of them.
     ends = seen.tokens[0] if not seen.past and not seen.cross else None
     window, mask = window_of(scores.visible[..., :ends])
-    count = _unread(seen, scores)
-    if count:
+    if count := _unread(seen, scores):
         judged.leave("key", f"{count} keys, because they were in a cache before the run")
     if not seen.cross:
         _judge_scale(judged, seen, expected, read=read)
@@ -254,8 +252,10 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
             judged.add("mask", TensorFault("window", words(reach), words(window)))
     judged.habits["mask", "mask"] = mask.partition(",")[0]
     judged.habits["scores", "cap"] = words(scores.cap)
-    bias = ["numbers that depend on the position"] * (scores.bias is not None)
-    bias += [f"{scores.others} products of their own"] * bool(scores.others)
+    bias = [
+        *["numbers that depend on the position"] * (scores.bias is not None),
+        *[f"{scores.others} products of their own"] * bool(scores.others),
+    ]
     judged.layer = replace(
         judged.layer, scale=scores.scale, bias=" and ".join(bias), window=window, mask=mask
     )
@@ -265,9 +265,10 @@ def _judge_scale(judged: Judgement, seen: Seen, expected: Expected, *, read: boo
     """The scale of scores, with the factors of queries and keys."""
     scores: Any = seen.scores
     turned = [(seen.tensors.get(n), getattr(judged.layer, n)) for n in ("query", "key")]
-    total = scores.scale
-    for own, traced in turned:
-        total *= 1.0 if own is None or own.sized else traced.factor
+    total = math.prod(
+        (1.0 if own is None or own.sized else traced.factor for own, traced in turned),
+        start=scores.scale,
+    )
     width = next((own.width for own, _ in turned if own is not None), 1)
     spec: Any = expected.rotary
     usual = width**-0.5 if expected.scale is None else expected.scale
@@ -297,6 +298,58 @@ def _biased(seen: Seen, scores: SeenScores, expected: Expected) -> list[TensorFa
         queries = np.arange(seen.past, seen.past + seen.tokens[0])
         return of_bias(scores, expected.bias, queries, np.arange(seen.tokens[1]))
     quiet = expected.bias is not None or expected.relative or not expected.stated
-    if quiet or not by_distance(scores):
-        return []
-    return [TensorFault("bias", "none", "numbers that depend on the distance of query and key")]
+    fault = TensorFault("bias", "none", "numbers that depend on the distance of query and key")
+    return [fault] * (not quiet and by_distance(scores))
+
+
+# --- layers of a list -----------------------------------------------------------------------------
+
+
+def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, stated: bool) -> None:
+    """Find layers that differ from most of their list; what all do alike becomes a remark."""
+    for layers in stacks.values():
+        _compare_habits(layers)
+        findings = [finding for one in layers for finding in one.findings]
+        alike = Counter(replace(finding, layer=0) for finding in findings)
+        shifts = Counter(finding.found for finding in findings if _shifts(finding))
+        excuses = {
+            finding: HARMLESS for finding in findings  # of queries and keys
+            if _shifts(finding) and shifts[finding.found] == 2 * len(layers) and not stated
+        } | {
+            finding: UNSTATED for finding in findings
+            if finding.field == "heads" and alike[replace(finding, layer=0)] == len(layers) and read
+        }  # fmt: skip
+        for one in layers:
+            one.remarks += dict.fromkeys(
+                f"all {len(layers)} layers, {str(finding).partition(', ')[2]}, {excuses[finding]}"
+                for finding in one.findings if finding in excuses
+            )  # fmt: skip
+            one.findings = [finding for finding in one.findings if finding not in excuses]
+
+
+def _compare_habits(layers: Sequence[Judgement]) -> None:
+    """What a layer does otherwise than most of its list."""
+    for key in dict.fromkeys(key for one in layers for key in one.habits):
+        count: Counter[str] = Counter()
+        for one in layers:
+            own = one.habits.get(key, "")
+            one.habits[key] = next((other for other in count if _same(other, own)), own)
+            count[one.habits[key]] += 1
+        usual, most = count.most_common(1)[0]
+        for one in layers:
+            if one.habits[key] != usual and 2 * most > len(layers):
+                expected, own = (text or "none" for text in (usual, one.habits[key]))
+                one.add(key[0], TensorFault(key[1], expected, own))
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two numbers are the same but for rounding."""
+    try:
+        return math.isclose(float(one), float(other), rel_tol=CLOSE)
+    except ValueError:
+        return one == other
+
+
+def _shifts(finding: LayerFinding) -> bool:
+    """Whether all positions are moved by a number."""
+    return finding.field == "positions" and finding.found.startswith("position p ")

@@ -67,27 +67,29 @@ class Seeds:
 
     def touched(self, places: np.ndarray) -> np.ndarray:
         """Which numbers any of these depend on: a sum of few digits may be 0 by accident."""
-        draws = HALVES_DRAWS if self.coarse else 1
         rng = np.random.default_rng(0)
         return np.logical_or.reduce(
-            [self(places, rng.uniform(1, 2, places.shape)) != 0 for _ in range(draws)]
+            [
+                self(places, rng.uniform(1, 2, places.shape)) != 0
+                for _ in range(HALVES_DRAWS if self.coarse else 1)
+            ]
         )
 
     def __call__(self, places: np.ndarray, values: np.ndarray | float = 1.0) -> np.ndarray:
         """The gradient of the sum of numbers at flat places, each times its value."""
         seed = torch.zeros(self.tensor.numel(), dtype=self.tensor.dtype)
-        index = torch.from_numpy(np.ascontiguousarray(places).reshape(-1))
         numbers = torch.as_tensor(np.broadcast_to(values, places.shape).reshape(-1).copy())
-        seed[index] = numbers.to(self.tensor.dtype)
-        seed = seed.reshape(self.tensor.shape).to(self.tensor.device)
-        parts = torch.autograd.grad(
-            self.tensor, self.leaves, seed, retain_graph=True, allow_unused=True
+        seed[torch.from_numpy(np.ascontiguousarray(places).reshape(-1))] = numbers.to(
+            self.tensor.dtype
         )
-        every = (
-            torch.zeros(leaf.numel()) if part is None else part.reshape(-1)
-            for leaf, part in zip(self.leaves, parts, strict=True)
+        parts = torch.autograd.grad(
+            self.tensor, self.leaves, seed.reshape(self.tensor.shape).to(self.tensor.device),
+            retain_graph=True, allow_unused=True,
         )  # fmt: skip
-        return np.concatenate([part.double().cpu().numpy() for part in every])
+        return np.concatenate([
+            np.zeros(leaf.numel()) if part is None else part.reshape(-1).double().cpu().numpy()
+            for leaf, part in zip(self.leaves, parts, strict=True)
+        ])  # fmt: skip
 
 
 def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearMap | None:
@@ -100,7 +102,7 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
         return None
     ask = Seeds(tensor, cuts)
     count, width = rows.shape[1:]
-    reach = _heads(ask, rows)
+    reach = np.stack([ask.touched(head) for head in rows])  # the numbers that each head reads
     starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
     used = [
         cut for cut, begin, end in zip(cuts, starts, starts[1:], strict=False)
@@ -108,7 +110,6 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
     ]  # fmt: skip
     if 0 < len(used) < len(cuts):  # what cancels, such as a number that is replaced by its rounding
         return linear_map(tensor, used, rows)
-    classes = _classes(reach)
     token, several = _owners(ask, rows)
     inputs = _inputs(reach, token, count, width, starts)
     if inputs is None:
@@ -123,13 +124,8 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
         pooled=bool(several[taken].any()),
         dropped=bool((token >= 0).sum() > len(np.unique(taken))),
     )
-    _fill(mapping, ask, classes)
+    _fill(mapping, ask, _classes(reach))
     return _ordered(mapping, starts)
-
-
-def _heads(ask: Seeds, rows: np.ndarray) -> np.ndarray:
-    """Which numbers each head reads, (heads, numbers)."""
-    return np.stack([ask.touched(head) for head in rows])
 
 
 def _classes(reach: np.ndarray) -> list[list[int]]:
@@ -152,11 +148,10 @@ def _owners(ask: Seeds, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Tokens are told by seeds that count in bits: the gradient of those with a bit is not 0.
     """
     count = rows.shape[1]
-    line = np.arange(count)
     reached = ask.touched(rows)
     token, several = np.zeros(len(reached), int), np.zeros(len(reached), bool)
     for bit in range((count - 1).bit_length()):
-        chosen = (line >> bit) & 1 == 1
+        chosen = (np.arange(count) >> bit) & 1 == 1
         one, zero = (ask.touched(rows[:, c]) for c in (chosen, ~chosen))
         token |= one.astype(int) << bit
         several |= one & zero
@@ -196,11 +191,10 @@ def _fill(mapping: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
     heads, count, width = mapping.rows.shape
     entries: dict[tuple[int, int], np.ndarray] = {}
     done: dict[int, int] = {}
-    room = PROBED_HALVES if ask.coarse else PROBED
     for members in classes:
         reads = mapping.inputs[members]
         twins = [done.get(int(mapping.inputs[head].max()), -1) for head in members]
-        if _are_twins(mapping, ask, entries, members, twins, room):
+        if _are_twins(mapping, ask, entries, members, twins):
             for values in entries.values():
                 values[members] = values[twins]
             continue
@@ -220,12 +214,13 @@ def _fill(mapping: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
 
 def _are_twins(
     mapping: LinearMap, ask: Seeds, entries: dict[tuple[int, int], np.ndarray],
-    members: list[int], twins: list[int], room: float,
+    members: list[int], twins: list[int],
 ) -> bool:  # fmt: skip
     """Whether heads read the numbers of heads that are known, and are turned alike."""
     if -1 in twins or (mapping.inputs[members] != mapping.inputs[twins]).any():
         return False
     rng = np.random.default_rng(2)
+    room = PROBED_HALVES if ask.coarse else PROBED
     for _ in range(PROBES):
         signs = rng.choice([-1.0, 1.0], mapping.rows.shape[-1])
         gradient = ask(mapping.rows[members], np.broadcast_to(signs, mapping.rows[members].shape))

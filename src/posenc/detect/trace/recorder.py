@@ -8,7 +8,7 @@ although the model runs without them, and no parameter is asked for one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,31 +18,23 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_leaves
 
-from posenc.detect.trace.operands import arranged
-
-
-def _names(text: str) -> frozenset[str]:
-    """Words of a text."""
-    return frozenset(text.split())
-
-
-PRODUCTS = _names("""
-    linear matmul __matmul__ __rmatmul__ mm bmm addmm addbmm baddbmm einsum tensordot conv1d
-    conv2d conv3d embedding bilinear
-    """)
-NORMS = _names("""
-    layer_norm rms_norm group_norm normalize batch_norm instance_norm
-    """)
-SOFTMAXES = frozenset(("softmax", "_softmax", "_safe_softmax", "sparsemax"))
-FUNCTIONS = _names("""
-    exp exp2 sigmoid tanh softplus silu gelu relu elu selu leaky_relu mish hardtanh
-    logsigmoid pow square __pow__ sqrt rsqrt reciprocal abs norm vector_norm var std log
-    log1p log_sigmoid max min amax amin logsumexp cumprod sin cos clamp erf relu6 celu
-    softsign sign round floor ceil trunc sort topk
-    """)
+NAMES = {
+    kind: frozenset(names.split())
+    for kind, names in {
+        "product": "linear matmul __matmul__ __rmatmul__ mm bmm addmm addbmm baddbmm einsum "
+        "tensordot conv1d conv2d conv3d embedding bilinear",
+        "norm": "layer_norm rms_norm group_norm normalize batch_norm instance_norm",
+        "softmax": "softmax _softmax _safe_softmax sparsemax",
+        "function": "exp exp2 sigmoid tanh softplus silu gelu relu elu selu leaky_relu mish "
+        "hardtanh logsigmoid pow square __pow__ sqrt rsqrt reciprocal abs norm vector_norm var std "
+        "log log1p log_sigmoid max min amax amin logsumexp cumprod sin cos clamp erf relu6 celu "
+        "softsign sign round floor ceil trunc sort topk",
+        # What makes cosines of learned frequencies, or takes rows of them: it makes no weight.
+        "table": "cos sin exp polar view_as_complex __getitem__ index_select gather narrow select",
+    }.items()
+}
+KINDS = {name: kind for kind in ("norm", "softmax", "function") for name in NAMES[kind]}
 AVERAGES = frozenset(("mean", "sum"))
-# What makes cosines of learned frequencies, or takes rows of them: the result is no weight.
-TABLES = _names("cos sin exp polar view_as_complex __getitem__ index_select gather narrow select")
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
 DEEPEST = 3  # functions of one number between scores and their product
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
@@ -56,7 +48,6 @@ class Cut:
     name: str  # of the function of torch
     leaf: Tensor
     sources: tuple[Tensor, ...] = ()  # what the function took, at the end of the graph before
-
     number: int = 0
 
 
@@ -70,15 +61,14 @@ class RecordedAttention:
     output: Cut | None
     path: str = ""
     layer: int | None = None  # its number among the modules of its list
+    stack: Any = 0  # which list of modules it stands in
     call: int = 0
     scores: Tensor | None = None  # what softmax took
     product: Cut | None = None
     scale: float | None = None  # where it is an argument
     mask: Tensor | None = None  # likewise
     causal: bool = False
-    softmax: Cut | None = None
     after: Tensor | None = None  # what the next projection took of the output
-    stack: int = 0  # which list of modules it stands in
     order: tuple[int, ...] = ()  # of the axes of scores, as (…, queries, keys)
 
 
@@ -90,7 +80,7 @@ class Recorder(TorchFunctionMode):
         self.cuts: dict[int, Cut] = {}
         self.order: list[Cut] = []
         self.attentions: list[RecordedAttention] = []
-        self.place: Any = lambda: ("", None, 0)
+        self.place: Callable[[], tuple[str, int | None, Any]] = lambda: ("", None, 0)
         self.call = 0
         self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
         self._weights = {p.untyped_storage().data_ptr() for p in parameters if _stored(p)}
@@ -119,18 +109,15 @@ class Recorder(TorchFunctionMode):
         if not active:
             return self._of_weights(name, tensors, result)
         if not isinstance(result, Tensor):
-            reduced = name in FUNCTIONS and isinstance(result, tuple)
+            reduced = KINDS.get(name) == "function" and isinstance(result, tuple)
             return _detached(result) if reduced else result
         if any(result is t for t in tensors) or not result.is_floating_point():
             return result  # written in place
-        if name in PRODUCTS:
+        if name in NAMES["product"]:
             return self._product(name, args, kwargs, tensors, result)
-        if name in SOFTMAXES:
-            return self.cut("softmax", name, result, active[0])
-        if name in NORMS:
-            return self.cut("norm", name, result, active[0])
-        if name in FUNCTIONS or (name in AVERAGES and _over_channels(args, kwargs)):
-            return self.cut("function", name, result, active[0])
+        summed = name in AVERAGES and _over_channels(args, kwargs)
+        if name in KINDS or summed:
+            return self.cut(KINDS.get(name, "function"), name, result, active[0])
         if name in ("mul", "__mul__", "__rmul__", "multiply") and len(tensors) == 2:
             other = tensors[1] if _active(tensors[0]) else tensors[0]
             if len(active) == 1 and self._whole_weight(other):
@@ -143,10 +130,10 @@ class Recorder(TorchFunctionMode):
         if not weights or not isinstance(result, Tensor) or not result.is_floating_point():
             return result
         constants = [t for t in tensors if not self._weight(t) and t.is_floating_point()]
-        if name in PRODUCTS and (constants or name == "embedding"):
+        if name in NAMES["product"] and (constants or name == "embedding"):
             kind = "embedding" if name == "embedding" else "projection"
             return self.cut(kind, name, result, *constants[:1])
-        if not constants and name not in TABLES:
+        if not constants and name not in NAMES["table"]:
             setattr(result, WEIGHT, True)
         return result
 
@@ -165,16 +152,16 @@ class Recorder(TorchFunctionMode):
             vars(cut)["arguments"] = (args, kwargs)
             return cut.leaf.clone()
         weight, x = (other, one) if _active(one) else (one, other)
-        if not _active(x):  # the bias of a product of constants
-            return result
         turning = (
             not self._weight(weight)
             and weight.shape[-1] == weight.shape[-2 if weight.ndim > 1 else -1]
             and weight.shape[-1] <= WIDEST_TURN
         )
-        if not self._weight(weight) and (turning or name not in ("linear", "conv1d", "conv2d")):
-            return result
-        return self.cut("projection", name, result, x)
+        constant = turning or (
+            not self._weight(weight) and name not in ("linear", "conv1d", "conv2d")
+        )
+        # Only the bias of a product of constants may be active.
+        return self.cut("projection", name, result, x) if _active(x) and not constant else result
 
     def _weight(self, tensor: Tensor) -> bool:
         if _active(tensor):
@@ -186,9 +173,8 @@ class Recorder(TorchFunctionMode):
         """Whether it is all of a weight, and no rows of a table of cosines."""
         if not self._weight(tensor) or tensor.numel() == 1:
             return False
-        if getattr(tensor, WEIGHT, False):
-            return True
-        return tensor.numel() * tensor.element_size() == tensor.untyped_storage().nbytes()
+        size = tensor.numel() * tensor.element_size()
+        return getattr(tensor, WEIGHT, False) or size == tensor.untyped_storage().nbytes()
 
     def cut(self, kind: str, name: str, result: Tensor, *sources: Tensor) -> Tensor:
         """The same numbers at the beginning of a graph, which may be written to."""
@@ -209,44 +195,42 @@ class Recorder(TorchFunctionMode):
         if not (query.requires_grad and key.requires_grad):
             return result
         cut = self._cut("attention", "scaled_dot_product_attention", result)
-        path, number, stack = self.place()
         mask = arguments.get("attn_mask")
         self.attentions.append(
             RecordedAttention(
-                query.clone(), key.clone(), value.clone(), cut, path, number, self.call,
+                query.clone(), key.clone(), value.clone(), cut, *self.place(), self.call,
                 scale=arguments.get("scale") or query.shape[-1] ** -0.5,
                 mask=None if mask is None else mask.detach().clone(),
-                causal=bool(arguments.get("is_causal")), stack=stack,
+                causal=bool(arguments.get("is_causal")),
             )
         )  # fmt: skip
         return cut.leaf.clone()
 
     def _second(self, name: str, args: Any, operands: list[Tensor], output: Cut) -> None:
         """Whether a product is that of an attention with its values."""
-        for index in (0, 1):
-            for softmax in self.reached(operands[index]):
-                if softmax.kind not in ("softmax", "function"):
-                    continue
-                scores = softmax.sources[0]
-                product = next((c for c in self._behind(scores) if c.kind == "product"), None)
-                if product is None or any(a.product is product for a in self.attentions):
-                    continue
-                equation = vars(product)["arguments"][0]
-                met = arranged(product.name, equation, *product.sources[:2])
-                query, key = met[:2]
-                parts = arranged(name, args, *operands)
-                value = (parts.one if index else parts.other).transpose(-1, -2)
-                if value.shape[-2] != key.shape[-2] or value.ndim < 2:
-                    continue  # scores that are summed over something else than keys
-                path, number, stack = self.place()
-                self.attentions.append(
-                    RecordedAttention(
-                        query.clone(), key.clone(), value.clone(), output, path, number, self.call,
-                        scores=scores, product=product, softmax=softmax, stack=stack,
-                        order=met.order,
-                    )
-                )  # fmt: skip
-                return
+        behind = (
+            (index, cut) for index, operand in enumerate(operands) for cut in self.reached(operand)
+            if cut.kind in ("softmax", "function")
+        )  # fmt: skip
+        for index, softmax in behind:
+            scores = softmax.sources[0]
+            product = next((c for c in self._behind(scores) if c.kind == "product"), None)
+            if product is None or any(a.product is product for a in self.attentions):
+                continue
+            query, key, order = arranged(
+                product.name, vars(product)["arguments"][0], *product.sources[:2]
+            )
+            left, right, _ = arranged(name, args, *operands)
+            value = (left if index else right).transpose(-1, -2)
+            if value.shape[-2] != key.shape[-2] or value.ndim < 2:
+                continue  # scores that are summed over something else than keys
+            self.attentions.append(
+                RecordedAttention(
+                    query.clone(), key.clone(), value.clone(), output, *self.place(), self.call,
+                    scores=scores, product=product, order=order,
+                )
+            )  # fmt: skip
+            return
 
     def _behind(self, tensor: Tensor) -> list[Cut]:
         """The cuts behind scores, across functions of one number such as tanh."""
@@ -255,7 +239,9 @@ class Recorder(TorchFunctionMode):
         for _ in range(DEEPEST):
             cuts = [cut for one in line for cut in self.reached(one) if cut not in behind]
             behind += dict.fromkeys(cuts)
-            line = [c.sources[0] for c in cuts if c.kind == "function" and _by_number(c)]
+            # Each took a number by itself.
+            line = [c.sources[0] for c in cuts
+                    if c.kind == "function" and c.sources[0].shape == c.leaf.shape]  # fmt: skip
         return behind
 
     def reached(self, tensor: Tensor) -> list[Cut]:
@@ -276,11 +262,6 @@ class Recorder(TorchFunctionMode):
         return sorted(behind.values(), key=lambda cut: -cut.number)
 
 
-def _by_number(cut: Cut) -> bool:
-    """Whether a function took each number by itself."""
-    return cut.sources[0].shape == cut.leaf.shape
-
-
 def _active(tensor: Tensor) -> bool:
     """Whether a tensor depends on a cut; weights that ask for gradients do not."""
     return tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter)
@@ -293,10 +274,8 @@ def _stored(tensor: Tensor) -> bool:
 
 def _asks_only(func: Any, name: str) -> bool:
     """Whether a function asks for a shape or a flag."""
-    if name != "__get__":
-        return False
-    owner = getattr(func, "__self__", None)
-    return getattr(owner, "__name__", "") not in ("T", "mT", "H", "mH", "real", "imag")
+    asked = getattr(getattr(func, "__self__", None), "__name__", "")
+    return name == "__get__" and asked not in ("T", "mT", "H", "mH", "real", "imag")
 
 
 def _with_gradients(func: Any, args: Any, kwargs: Any) -> Any:
@@ -326,3 +305,38 @@ def _over_channels(args: Any, kwargs: Any) -> bool:
     keep = kwargs.get("keepdim", args[2] if len(args) > 2 else False)
     dims = tuple(dim) if isinstance(dim, (tuple, list)) else (dim,)
     return bool(keep) and dims in ((-1,), (args[0].ndim - 1,))
+
+
+# --- operands -------------------------------------------------------------------------------------
+
+
+Operands = tuple[Tensor, Tensor, tuple[int, ...]]
+
+
+def arranged(name: str, args: Any, one: Tensor, other: Tensor) -> Operands:
+    """Both operands of a product, as rows of channels that are summed, and how it is laid out.
+
+    The rows are (…, tokens, channels); the last are the axes of the product as (…, tokens of one,
+    of the other), where these are in another order.
+    """
+    if name == "einsum":
+        return _of_equation(str(args[0]), one, other)
+    if name == "__rmatmul__":
+        one, other = other, one
+    return one, other.transpose(-1, -2) if other.ndim > 1 else other[None], ()
+
+
+def _of_equation(equation: str, one: Tensor, other: Tensor) -> Operands:
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    a, b = inputs.split(",")
+    if "..." in a or "..." in b:
+        letters = "ABCDEFGH"[: one.ndim - len(a.replace("...", ""))]
+        a, b, output = (part.replace("...", letters) for part in (a, b, output))
+    summed = [c for c in a if c in b and c not in output]
+    shared = [c for c in output if c in a and c in b]
+    rows, columns = ([c for c in own if c not in rest] for own, rest in ((a, b), (b, a)))
+    return (
+        one.permute([a.index(c) for c in (*shared, *rows, *summed)]),
+        other.permute([b.index(c) for c in (*shared, *columns, *summed)]),
+        tuple(output.index(c) for c in (*shared, *rows, *columns) if c in output),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from dataclasses import KW_ONLY, dataclass
@@ -62,13 +63,11 @@ class LayerFinding(Displayed):
     found: str
 
     def __str__(self) -> str:
-        parts = [f"layer {self.layer}, {self.tensor}"]
-        for name in ("heads", "pairs", "tokens"):
-            numbers = getattr(self, name)
-            if numbers:
-                one = name[:-1] if len(numbers) == 1 else name
-                parts.append(f"{one} {_listed(numbers)}")
-        return f"{', '.join(parts)}: {self.field}: {self.expected} against {self.found}"
+        rows = [("heads", self.heads), ("pairs", self.pairs), ("tokens", self.tokens)]
+        parts = [f"{name[:-1] if len(numbers) == 1 else name} {_listed(numbers)}"
+                 for name, numbers in rows if numbers]  # fmt: skip
+        place = ", ".join((f"layer {self.layer}", self.tensor, *parts))
+        return f"{place}: {self.field}: {self.expected} against {self.found}"
 
 
 @final
@@ -301,8 +300,10 @@ class Trace(Displayed):
         FileExistsError
             If a file exists that is not to be replaced.
         """
-        todo = "Say what the model is: expected=."
-        refuse_data(bool(self.findings), "trace", "a run as expected", str(self.first), todo)
+        refuse_data(
+            bool(self.findings), "trace", "a run as expected", str(self.first),
+            "Say what the model is: expected=.",
+        )  # fmt: skip
         kinds: dict[tuple[Any, ...], list[int]] = {}
         for layer in (one for one in self.layers if one.call == self.layers[0].call):
             refuse_data(
@@ -313,8 +314,10 @@ class Trace(Displayed):
                 f"layer {layer.index}", "queries and keys that turn alike, as a spec says",
                 f"{layer.query} and {layer.key}",
             )  # fmt: skip
-            kind = (layer.query.spec, layer.window, bool(layer.mask), layer.scale, bool(layer.bias))
-            kinds.setdefault(kind, []).append(layer.index)
+            kinds.setdefault(
+                (layer.query.spec, layer.window, bool(layer.mask), layer.scale, bool(layer.bias)),
+                [],
+            ).append(layer.index)
         parts = tuple(
             Part(
                 f"attention#{number}" if len(kinds) > 1 else "attention",
@@ -324,30 +327,24 @@ class Trace(Displayed):
             )
             for number, ((spec, window, seen, scale, biased), own) in enumerate(kinds.items())
         )  # fmt: skip
-        about = "a run of it, as it was traced"
-        return Contract("", *records(parts), settled=about).save(path, existing=existing)
+        contract = Contract("", *records(parts), settled="a run of it, as it was traced")
+        return contract.save(path, existing=existing)
 
     def __str__(self) -> str:
-        count = f"{len(self.layers)} attentions ran"
         against = f", held against {self.expected}" if self.expected else ""
-        lines = [f"{self.verdict}: {count}{against}"]
-        lines += map(str, self.findings)
-        lines += [f"not seen: {line}" for line in self.unseen]
-        lines += [f"remark: {line}" for line in self.remarks]
-        return "\n".join([*lines, "", *_rolled(self.layers)])
-
-
-def _rolled(layers: tuple[TracedLayer, ...]) -> list[str]:
-    """A line for each run of layers that are alike."""
-    lines: list[tuple[str, list[int]]] = []
-    for layer in layers:
-        text = str(layer).partition(": ")[2]
-        if lines and lines[-1][0] == text:
-            lines[-1][1].append(layer.index)
-        else:
-            lines.append((text, [layer.index]))
-    return [f"layers {own[0]}–{own[-1]}: {text}" if len(own) > 1 else f"layer {own[0]}: {text}"
-            for text, own in lines]  # fmt: skip
+        runs = [
+            (text, [layer.index for layer in own])
+            for text, own in itertools.groupby(self.layers, lambda one: str(one).partition(": ")[2])
+        ]
+        return "\n".join((
+            f"{self.verdict}: {len(self.layers)} attentions ran{against}",
+            *map(str, self.findings),
+            *(f"not seen: {line}" for line in self.unseen),
+            *(f"remark: {line}" for line in self.remarks),
+            "",
+            *(f"layers {own[0]}–{own[-1]}: {text}" if len(own) > 1 else f"layer {own[0]}: {text}"
+              for text, own in runs),
+        ))  # fmt: skip
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import functools
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -16,13 +16,18 @@ from torch.nn.modules.module import (
     register_module_forward_pre_hook,
 )
 
-from posenc._core.errors import ArgumentError, DataError, bad_data, mismatch
+from posenc._core.calls import checked_call
+from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
 from posenc._core.guard import foreign
-from posenc.detect.trace.common import compare_layers
-from posenc.detect.trace.expected import Expectations, Expected, expectations
-from posenc.detect.trace.findings import Judgement, Seen, grid, judge
+from posenc.detect.trace.expected import (
+    Expectations,
+    Expected,
+    ExpectedPlaces,
+    expectations,
+    places_of,
+)
+from posenc.detect.trace.findings import Judgement, Seen, compare_layers, grid, judge
 from posenc.detect.trace.maps import linear_map
-from posenc.detect.trace.places import ExpectedPlaces, places_of
 from posenc.detect.trace.recorder import RecordedAttention, Recorder
 from posenc.detect.trace.result import Trace
 from posenc.detect.trace.scores import scores_of
@@ -32,6 +37,7 @@ from posenc.detect.trace.turned import by_heads, mixes, of_map, turned
 ANCESTORS = 6  # cuts that are followed to tell whether queries and keys are of one sequence
 
 
+@checked_call
 def trace(
     model: Any,
     inputs: Any,
@@ -93,7 +99,6 @@ def trace(
     """
     if not callable(model):
         raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
-    wanted = None if layers is None else {*layers}
     against = expectations(expected, model)
     with _recording(model) as recorder:
         called = _original(model)
@@ -101,26 +106,28 @@ def trace(
             with foreign("the model"):
                 called(**inputs) if isinstance(inputs, Mapping) else called(inputs)
         except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            raise bad_data("trace", "a model that runs with these inputs", reason) from error
+            raise bad_data(
+                "trace", "a model that runs with these inputs",
+                f"{type(error).__name__}: {str(error)[:200]}",
+            ) from error  # fmt: skip
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
-    return _read(recorder, against, positions, wanted)
+    return _read(recorder, against, positions, layers)
 
 
 class Tracing:
     """What `posenc.torch.tracing` is entered as; it has the fields of `Trace` at its end."""
 
-    def __init__(self, expected: Any, positions: Any, layers: Iterable[int] | None) -> None:
-        self._told = expected, positions, layers
-        self.result: Trace | None = None
+    result: Trace | None = None
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
         if self.result is None:
-            todo = "Read it after the `with` block."
-            raise DataError(mismatch("tracing", "the end of the block", f"{name} inside it", todo))
+            raise bad_data(
+                "tracing", "the end of the block", f"{name} inside it",
+                "Read it after the `with` block.",
+            )  # fmt: skip
         return getattr(self.result, name)
 
     def __str__(self) -> str:
@@ -128,6 +135,7 @@ class Tracing:
 
 
 @contextlib.contextmanager
+@checked_call
 def tracing(
     model: Any,
     *,
@@ -166,11 +174,10 @@ def tracing(
     ('agrees', 2)
     """
     against = expectations(expected, model)
-    tracer = Tracing(expected, positions, layers)
+    tracer = Tracing()
     with _recording(model) as recorder:
         yield tracer
-    wanted = None if layers is None else {*layers}
-    tracer.result = _read(recorder, against, positions, wanted)
+    tracer.result = _read(recorder, against, positions, layers)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -190,9 +197,6 @@ def _recording(model: Any) -> Iterator[Recorder]:
     names = {id(m): name for name, m in root.named_modules()} if is_module else {}
     stack: list[Any] = []
 
-    def before(module: nn.Module, _: Any) -> None:
-        stack.append(module)
-
     def called(_: nn.Module, args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         recorder.call += 1
         recorder.calls.append({**keywords, "": args})
@@ -206,30 +210,22 @@ def _recording(model: Any) -> Iterator[Recorder]:
 
     recorder.place = lambda: _place(root, names, stack)
     recorder.call = -1 if is_module else 0
-    hooks = [register_module_forward_pre_hook(before),
+    hooks = [register_module_forward_pre_hook(lambda module, _: stack.append(module)),
              register_module_forward_hook(after, always_call=True)]  # fmt: skip
     if is_module:
-        hooks.append(root.register_forward_pre_hook(called, prepend=True, with_kwargs=True))
-        hooks.append(root.register_forward_hook(answered))
+        hooks += [root.register_forward_pre_hook(called, prepend=True, with_kwargs=True),
+                  root.register_forward_hook(answered)]  # fmt: skip
     try:
-        with kept(root), recorder, _eagerly():
+        # What is compiled runs as it was written.
+        compiles = "torch._dynamo" in sys.modules
+        eagerly = torch.compiler.set_stance("force_eager") if compiles else contextlib.nullcontext()
+        with kept(root), recorder, eagerly:
             yield recorder
     finally:
         for hook in hooks:
             hook.remove()
         for taken in recorder.calls:  # a cache that was handed over keeps no graph
             without_graphs(taken)
-
-
-@contextlib.contextmanager
-def _eagerly() -> Iterator[None]:
-    """Run what is compiled as it was written."""
-    with contextlib.ExitStack() as stack:
-        import sys
-
-        if "torch._dynamo" in sys.modules:
-            stack.enter_context(torch.compiler.set_stance("force_eager"))
-        yield
 
 
 def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int | None, str]:
@@ -240,21 +236,23 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
         if part.isdecimal() and isinstance(
             root.get_submodule(".".join(parts[:number])), (nn.ModuleList, nn.Sequential)
         ):
-            rest = ".".join(("*", *parts[number + 1 :]))
-            return path, int(part), ".".join((*parts[:number], rest))
+            return path, int(part), ".".join((*parts[:number], "*", *parts[number + 1 :]))
     return path, None, path if not path else "*"
 
 
 # --- what was recorded ----------------------------------------------------------------------------
 
 
-def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any) -> Trace:
+def _read(
+    recorder: Recorder, against: Expectations, positions: Any, chosen: Iterable[int] | None
+) -> Trace:
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
-    if not attentions:
-        todo = "Attention is seen in scaled_dot_product_attention and in softmax."
-        reason = "no product of queries and keys ran"
-        raise bad_data("trace", "a model with attention", reason, todo)
+    indices = {*(range(len(attentions)) if chosen is None else chosen)}
+    refuse_data(
+        not attentions, "trace", "a model with attention", "no product of queries and keys ran",
+        "Attention is seen in scaled_dot_product_attention and in softmax.",
+    )  # fmt: skip
     calls = recorder.calls or [{}]
     sequences = _sequences(calls[0], attentions)
     every = [places_of(taken, positions, sequences) for taken in calls]
@@ -262,7 +260,7 @@ def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any
     seen = {
         index: _seen(recorder, attention, index, sequences)
         for index, attention in enumerate(attentions)
-        if wanted is None or index in wanted
+        if index in indices
     }
     stacks: dict[Any, list[int]] = {}
     for index in seen:
@@ -273,11 +271,10 @@ def _read(recorder: Recorder, against: Expectations, positions: Any, wanted: Any
             order if attentions[index].layer is None else attentions[index].layer
             for order, index in enumerate(members)
         ]
-        places = every[min(stack[1], len(every) - 1)]
         options = (
-            _judged([seen[index] for index in members], numbers,
-                    functools.partial(against.of, part), places, read=against.read)
-            for part in against.parts
+            _judged([seen[index] for index in members], numbers, part,
+                    every[min(stack[1], len(every) - 1)], read=against.read)
+            for part in against.parts.values()
         )  # fmt: skip
         # Of the parts of a model it is the one from which fewest layers differ.
         judged[stack] = min(options, key=_disagreement)
@@ -303,10 +300,11 @@ def _judged(
             grid(own, wanted) for own, wanted in pairs
             if wanted.rotary is not None and len(wanted.rotary.axes) > 1 and not own.cross
         ]  # fmt: skip
-        common = Counter(g.tobytes() for g in grids if g is not None).most_common(1)
-        if common:
-            chosen = next(g for g in grids if g is not None and g.tobytes() == common[0][0])
-            places = places._replace(positions=chosen, stated=True)
+        clear = [own for own in grids if own is not None]
+        count = Counter(own.tobytes() for own in clear)
+        if clear:
+            common = max(clear, key=lambda own: count[own.tobytes()])
+            places = places._replace(positions=common, stated=True)
         elif grids:
             places = places._replace(unseen=True)
     return [judge(own, wanted, places, read=read) for own, wanted in pairs]
@@ -330,27 +328,21 @@ def _seen(recorder: Recorder, attention: RecordedAttention, index: int, sequence
     query, key, value = attention.query, attention.key, attention.value
     own = int(query.shape[0]) if query.ndim > 3 else sequences
     q, k = int(query.shape[-2]), int(key.shape[-2])
-    cross = _crosses(recorder, query, key)
+    # Whether they come from two sequences.
+    cross = not (_ancestors(recorder, query) & _ancestors(recorder, key))
     tensors = {
         "query": turned(recorder, query, own),
         "key": turned(recorder, key, own),
-        "value": None if _shared(key, value) else mixes(recorder, value, own),
+        # Values may be the keys.
+        "value": None
+        if key.shape == value.shape and torch.equal(key, value)
+        else mixes(recorder, value, own),
         "output": _output(attention, own),
     }
     return Seen(
         index, tensors, (q, k), own, scores_of(recorder, attention, own), attention.path,
         max(attention.call, 0), cross, 0 if cross else max(k - q, 0),
     )  # fmt: skip
-
-
-def _shared(key: Tensor, value: Tensor) -> bool:
-    """Whether the values are the keys."""
-    return key.shape == value.shape and torch.equal(key, value)
-
-
-def _crosses(recorder: Recorder, query: Tensor, key: Tensor) -> bool:
-    """Whether queries and keys come from two sequences."""
-    return not (_ancestors(recorder, query) & _ancestors(recorder, key))
 
 
 def _ancestors(recorder: Recorder, tensor: Tensor) -> set[int]:
@@ -374,8 +366,7 @@ def _find_outputs(recorder: Recorder) -> None:
         if cut.kind != "projection" or not cut.sources or not waiting:
             continue
         for before in recorder.reached(cut.sources[0]):
-            attention = waiting.pop(id(before), None)
-            if attention is not None:
+            if (attention := waiting.pop(id(before), None)) is not None:
                 attention.after = cut.sources[0]
 
 
@@ -384,11 +375,11 @@ def _output(attention: RecordedAttention, sequences: int) -> Any:
     after, output = attention.after, attention.output
     if after is None or output is None or after.numel() != output.leaf.numel():
         return None
-    heads = by_heads(output.leaf, sequences)
-    count, width = heads.shape[0], heads.shape[2]
+    count, _, width = by_heads(output.leaf, sequences).shape
     tokens = int(output.leaf.shape[-2])
     if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
         return None
-    rows = np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    mapping = linear_map(after, [output], rows)
+    mapping = linear_map(
+        after, [output], np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
+    )
     return None if mapping is None or not mapping.mixes else of_map(mapping, tokens, after)

@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from posenc.detect.contract.comparison.fields import explained_by, value_of, words
 from posenc.detect.fit.tolerances import ROUNDING
+from posenc.detect.trace.compared import TensorFault
 from posenc.detect.trace.recorder import DEEPEST, Cut, RecordedAttention, Recorder
+from posenc.encodings.bias.alibi import ALiBi
+from posenc.functional import bias as bias_of
 
 MASKED = -5000.0  # what is added to a score that is not to be seen is less
 ROOM = 64.0  # roundings of the largest score: less is no bias
+CLOSE = 1e-4  # relative to the largest bias
+Layout = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(eq=False)
@@ -28,22 +36,16 @@ class SeenScores:
     cap: float | None = None  # that of tanh
 
 
-class _Step(NamedTuple):
-    """Scores, or what a function such as tanh takes on their way, and the cut before them."""
-
-    tensor: Tensor
-    cut: Cut
-
-
 def scores_of(recorder: Recorder, attention: RecordedAttention, sequences: int) -> SeenScores:
     """The scale, what is added and what is seen of one attention."""
-    form = _ScoreLayout(attention, sequences)
+    form = functools.partial(_laid_out, attention, sequences)
+    rounding = ROUNDING.get(str(attention.query.dtype).removeprefix("torch."), 2.0**-24)
     if attention.product is None or attention.scores is None:
-        return _of_arguments(attention, form)
+        return _of_arguments(attention, form, rounding)
     steps = _steps(recorder, attention.scores, attention.product)
-    slopes = [form(_slope(step)) for step in steps]
+    slopes = [form(_slope(*step)) for step in steps]
     alpha = 1.0
-    values = form(_numbers(steps[0].cut.leaf))
+    values = form(_numbers(steps[0][1].leaf))
     if attention.product.name in ("baddbmm", "addbmm") and len(steps) == 1:  # a bias is inside
         alpha = float(vars(attention.product)["arguments"][1].get("alpha", 1))
         query, key = (_numbers(t) for t in (attention.query, attention.key))
@@ -53,89 +55,72 @@ def scores_of(recorder: Recorder, attention: RecordedAttention, sequences: int) 
         added = scores - slopes[0] * values
     visible = added > MASKED
     bias = np.where(visible, added, 0.0)
-    dtype = str(attention.query.dtype).removeprefix("torch.")
-    largest = np.abs(np.where(visible, scores, 0.0)).max(initial=0.0)
-    room = ROOM * ROUNDING.get(dtype, 2.0**-24) * max(largest, 1.0)
+    room = ROOM * rounding * np.abs(np.where(visible, scores, 0.0)).max(initial=1.0)
     scales = np.where(visible & (slopes[0] != 0), np.prod(slopes, axis=0) * alpha, np.nan)
-    scale = float(np.nanmedian(scales)) if np.isfinite(scales).any() else 0.0
-    others = sum(c.kind == "product" and c is not steps[-1].cut for c in
-                 recorder.reached(steps[-1].tensor))  # fmt: skip
-    kept = bias if np.abs(bias).max(initial=0.0) > room else None
-    cap = None if len(steps) == 1 else float(np.abs(slopes[0]).max())
-    return SeenScores(scale, visible, kept, room, others, cap)
+    last, cut = steps[-1]
+    return SeenScores(
+        float(np.nanmedian(scales)) if np.isfinite(scales).any() else 0.0,
+        visible,
+        bias if np.abs(bias).max(initial=0.0) > room else None,
+        room,
+        others=sum(c.kind == "product" and c is not cut for c in recorder.reached(last)),
+        cap=None if len(steps) == 1 else float(np.abs(slopes[0]).max()),
+    )
 
 
-class _ScoreLayout:
-    """Arrays of scores as (sequences, heads, queries, keys), without sinks behind the keys."""
-
-    def __init__(self, attention: RecordedAttention, sequences: int) -> None:
-        tokens = int(attention.query.shape[-2]), int(attention.key.shape[-2])
-        self.sequences, (self.queries, self.keys) = sequences, tokens
-        self.order = attention.order
-
-    def __call__(self, values: np.ndarray) -> np.ndarray:
-        if self.order and values.ndim == len(self.order):
-            values = values.transpose(self.order)
-        values = values[..., : self.keys]
-        ends = (self.queries, self.keys)
-        if values.shape[-2:] != ends:
-            values = np.broadcast_to(values, np.broadcast_shapes(values.shape, ends))
-        whole = values.size // (self.queries * self.keys)
-        rows = self.sequences if values.ndim != 2 and whole % self.sequences == 0 else 1
-        if values.ndim == 4 and values.shape[0] in (1, self.sequences):
-            return values
-        return values.reshape(rows, -1, *ends)
+def _laid_out(attention: RecordedAttention, sequences: int, values: np.ndarray) -> np.ndarray:
+    """Numbers of scores as (sequences, heads, queries, keys), without sinks behind the keys."""
+    ends = int(attention.query.shape[-2]), int(attention.key.shape[-2])
+    if attention.order and values.ndim == len(attention.order):
+        values = values.transpose(attention.order)
+    values = values[..., : ends[1]]
+    if values.shape[-2:] != ends:
+        values = np.broadcast_to(values, np.broadcast_shapes(values.shape, ends))
+    if values.ndim == 4 and values.shape[0] in (1, sequences):
+        return values
+    whole = values.size // (ends[0] * ends[1])
+    rows = sequences if values.ndim != 2 and whole % sequences == 0 else 1
+    return values.reshape(rows, -1, *ends)
 
 
-def _of_arguments(attention: RecordedAttention, form: _ScoreLayout) -> SeenScores:
+def _of_arguments(attention: RecordedAttention, form: Layout, rounding: float) -> SeenScores:
     """What the arguments of a fused attention say."""
-    visible = np.ones((1, 1, form.queries, form.keys), bool)
-    bias = None
-    if attention.causal:
-        visible = np.tril(visible)
-    if attention.mask is not None:
-        numbers = form(_numbers(attention.mask))
-        if attention.mask.dtype == torch.bool:
-            visible = visible & (numbers != 0)
-        else:
-            visible = visible & (numbers > MASKED)
-            bias = np.where(visible, numbers, 0.0)
-            bias = bias if bias.any() else None
-    dtype = str(attention.query.dtype).removeprefix("torch.")
-    room = 0.0 if bias is None else 8 * ROUNDING.get(dtype, 2.0**-24) * float(np.abs(bias).max())
+    ones = np.ones((1, 1, attention.query.shape[-2], attention.key.shape[-2]), bool)
+    visible = np.tril(ones) if attention.causal else ones
+    if attention.mask is None:
+        return SeenScores(attention.scale or 0.0, visible)
+    numbers = form(_numbers(attention.mask))
+    if attention.mask.dtype == torch.bool:
+        return SeenScores(attention.scale or 0.0, visible & (numbers != 0))
+    visible = visible & (numbers > MASKED)
+    bias = np.where(visible, numbers, 0.0)
+    if not bias.any():
+        return SeenScores(attention.scale or 0.0, visible)
+    room = 8 * rounding * float(np.abs(bias).max())
     return SeenScores(attention.scale or 0.0, visible, bias, room)
 
 
-def _steps(recorder: Recorder, scores: Tensor, product: Cut) -> list[_Step]:
-    """Scores, and what functions such as tanh took before them, down to the product."""
-    steps: list[_Step] = []
-    tensor = scores
-    while True:
-        cuts = recorder.reached(tensor)
-        function = next((c for c in cuts if c.kind == "function" and c.sources), None)
-        if function is None or any(cut is product for cut in cuts) or len(steps) > DEEPEST:
-            return [*steps, _Step(tensor, product)]
-        steps.append(_Step(tensor, function))
-        tensor = function.sources[0]
+def _steps(
+    recorder: Recorder, scores: Tensor, product: Cut, depth: int = 0
+) -> list[tuple[Tensor, Cut]]:
+    """Scores, and what functions such as tanh took before them, each with the cut before it."""
+    cuts = recorder.reached(scores)
+    function = next((c for c in cuts if c.kind == "function" and c.sources), None)
+    if function is None or product in cuts or depth > DEEPEST:
+        return [(scores, product)]
+    return [(scores, function), *_steps(recorder, function.sources[0], product, depth + 1)]
 
 
-def _slope(step: _Step) -> np.ndarray:
+def _slope(tensor: Tensor, cut: Cut) -> np.ndarray:
     """What each number of a cut is multiplied by."""
     (gradient,) = torch.autograd.grad(
-        step.tensor,
-        [step.cut.leaf],
-        torch.ones_like(step.tensor),
-        retain_graph=True,
-        allow_unused=True,
+        tensor, [cut.leaf], torch.ones_like(tensor), retain_graph=True, allow_unused=True
     )
-    return _numbers(torch.zeros_like(step.cut.leaf) if gradient is None else gradient)
+    return _numbers(torch.zeros_like(cut.leaf) if gradient is None else gradient)
 
 
 def _numbers(tensor: Tensor) -> np.ndarray:
     return np.asarray(tensor.detach().double().cpu().numpy())
-
-
-# --- windows and masks ----------------------------------------------------------------------------
 
 
 def window_of(visible: np.ndarray) -> tuple[int | None, str]:
@@ -152,6 +137,84 @@ def window_of(visible: np.ndarray) -> tuple[int | None, str]:
     if not hidden.any() or not seen.any():
         return None, word
     reach = int(np.abs(place)[seen].max(initial=0)) + 1
-    if np.abs(place)[hidden].min() >= reach:
-        return reach, word
-    return None, f"{word}, in blocks"
+    near = np.abs(place)[hidden].min() < reach
+    return (None, f"{word}, in blocks") if near else (reach, word)
+
+
+# --- biases ---------------------------------------------------------------------------------------
+
+
+def of_bias(
+    scores: SeenScores, spec: Any, queries: np.ndarray, keys: np.ndarray
+) -> list[TensorFault]:
+    """What differs between the biases that were added and those of a spec."""
+    added, visible = scores.bias, scores.visible
+    if added is None:
+        several = bool(visible.sum(axis=-1).max() > 1)
+        return [TensorFault("bias", words(spec), "none")] * several
+    if spec.heads not in (1, added.shape[1]):
+        return [TensorFault("heads", str(spec.heads), str(added.shape[1]))]
+    room = scores.room + CLOSE * float(np.abs(added).max())
+
+    def off(other: Any) -> np.ndarray:
+        """Which heads are not the bias of a spec, but for a number of the whole row."""
+        if hasattr(other, "bucket"):
+            return _spread(added, visible, other.bucket(keys[None, :] - queries[:, None])) > room
+        apart = added - np.asarray(bias_of(other, queries, keys, dtype="float64"))
+        seen = np.broadcast_to(visible, apart.shape)
+        count = np.maximum(seen.sum(axis=-1, keepdims=True), 1)
+        middle = np.where(seen, apart, 0.0).sum(axis=-1, keepdims=True) / count
+        return np.abs(np.where(seen, apart - middle, 0.0)).max(axis=(0, 2, 3)) > room
+
+    wrong = off(spec)
+    if not wrong.any():
+        return []
+    heads = () if wrong.all() else tuple(np.flatnonzero(wrong).tolist())
+    named = explained_by(
+        spec, lambda other: type(other) is type(spec) and other.heads == spec.heads
+        and not off(other).any()
+    )  # fmt: skip
+    if named is not None:
+        return [TensorFault(*named, heads)]
+    slopes = _slopes(added, visible, queries, keys) if isinstance(spec, ALiBi) else None
+    if slopes is None:
+        return [TensorFault("bias", value_of(spec, ""), "other numbers", heads)]
+    first = int(np.flatnonzero(wrong)[0])
+    ours = f"{float(spec.arrays['slopes'][first]):.6g} in head {first}"
+    return [TensorFault("slopes", ours, f"{slopes[first]:.6g}", heads)]
+
+
+def by_distance(scores: SeenScores) -> bool:
+    """Whether what is added depends on the distance of query and key, and on nothing else."""
+    if scores.bias is None:
+        return False
+    q, k = scores.bias.shape[-2:]
+    distance = np.arange(k)[None, :] - np.arange(q)[:, None]
+    room = scores.room + CLOSE * float(np.abs(scores.bias).max())
+    every, own = (_spread(scores.bias, scores.visible, d) for d in (0 * distance, distance))
+    return bool((own <= room).all() and (every > room).any())
+
+
+def _spread(added: np.ndarray, visible: np.ndarray, bucket: np.ndarray) -> np.ndarray:
+    """By how much the numbers of a bucket differ, head by head."""
+    seen = np.broadcast_to(visible, added.shape)
+    spread = np.zeros(added.shape[1])
+    for number in np.unique(bucket):
+        own = seen & (bucket == number)
+        high = np.where(own, added, -np.inf).max(axis=(0, 2, 3))
+        low = np.where(own, added, np.inf).min(axis=(0, 2, 3))
+        spread = np.maximum(spread, np.where(np.isfinite(high), high - low, 0.0))
+    return spread
+
+
+def _slopes(
+    added: np.ndarray, visible: np.ndarray, queries: np.ndarray, keys: np.ndarray
+) -> np.ndarray | None:
+    """What each head adds for one step of distance."""
+    seen = np.broadcast_to(visible, added.shape)[0].all(axis=0)
+    row = int(seen.sum(axis=1).argmax())
+    ends = np.flatnonzero(seen[row])[[0, -1]] if seen[row].sum() > 1 else [0, 0]
+    near, far = np.abs(keys[ends] - queries[row])
+    if near == far:
+        return None
+    return np.asarray((added[0, :, row, ends[1]] - added[0, :, row, ends[0]]) / (near - far))

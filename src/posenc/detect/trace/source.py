@@ -11,13 +11,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
+from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.dumps.folder import trace_folder
+from posenc.detect.trace.dumps import trace_folder
 from posenc.detect.trace.result import Trace
+from posenc.detect.trace.run import trace as trace_model
 
 TOKENS = 64
 MOST_TOKENS = 4096
@@ -27,6 +31,7 @@ NUMBER = re.compile(r"^layer (\d+)")
 
 
 @foreign("trace", timed=False)
+@checked_call
 def trace(
     source: Any,
     *,
@@ -106,9 +111,11 @@ def trace(
             with foreign(f"a call of {source.__name__}"):
                 model = source()
         except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            wish = "a function without arguments that returns a model, or a model and its inputs"
-            raise bad_data("trace: source", wish, reason) from error
+            raise bad_data(
+                "trace: source",
+                "a function without arguments that returns a model, or a model and its inputs",
+                f"{type(error).__name__}: {str(error)[:200]}",
+            ) from error
         model, inputs = model if isinstance(model, tuple) and len(model) == 2 else (model, None)
     return _of_model(model, inputs, expected, tokens, chosen)
 
@@ -116,31 +123,26 @@ def trace(
 def _of_model(
     model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Collection[int] | None
 ) -> Trace:
-    from posenc.detect.trace.run import trace as trace_model
-
     refuse_if(
         not callable(model),
         mismatch("trace: source", "a folder, a model, or a function that returns one",
                  type(model).__name__),
         ArgumentError,
     )  # fmt: skip
-    if inputs is None:
-        inputs = _inputs(model, tokens or TOKENS)
-    elif tokens is not None:
-        raise ArgumentError(mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"))
+    refuse_if(
+        inputs is not None and tokens is not None,
+        mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"), ArgumentError,
+    )  # fmt: skip
+    inputs = _inputs(model, tokens or TOKENS) if inputs is None else inputs
     return trace_model(model, inputs, expected=expected, layers=layers)
 
 
 def of_side(model: Any, other: Any) -> Trace:
     """The trace of a loaded model at positions near and far, for a `diff` with another side."""
-    from posenc.detect.trace.run import trace as trace_model
-
     inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
     names = inspect.signature(model.forward).parameters
     longest = getattr(config, "max_position_embeddings", None) or FAR[-1] + 1
     if "position_ids" in names and "decoder_input_ids" not in inputs:
-        import torch
-
         places = torch.tensor([[p if p < longest else n for n, p in enumerate(FAR)]])
         inputs["position_ids"] = places
         if "attention_mask" in names:  # without one, ids that jump are those of several texts
@@ -150,8 +152,6 @@ def of_side(model: Any, other: Any) -> Trace:
 
 def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     """Random tokens under the names that a model has for them."""
-    import torch
-
     names = [*inspect.signature(getattr(model, "forward", model)).parameters]
     modules = model.modules() if hasattr(model, "modules") else ()
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
@@ -163,8 +163,9 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
                  "Hand over a function that returns the model and its inputs."),
         ArgumentError,
     )  # fmt: skip
-    own = torch.Generator().manual_seed(SEED)
-    ids = torch.randint(min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=own)
+    ids = torch.randint(
+        min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=torch.Generator().manual_seed(SEED)
+    )
     taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
     return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 
@@ -172,8 +173,10 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
 def _numbered(traced: Trace, layers: list[int]) -> Trace:
     """A trace of some layers, with the numbers that they have in the model."""
     if len(traced.layers) != len(layers):
-        several = "attentions are numbered in the order in which they ran"
-        return replace(traced, remarks=(*traced.remarks, several))
+        return replace(
+            traced,
+            remarks=(*traced.remarks, "attentions are numbered in the order in which they ran"),
+        )
 
     def renamed(texts: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(NUMBER.sub(lambda m: f"layer {layers[int(m[1])]}", text) for text in texts)

@@ -21,16 +21,20 @@ def kept(model: Any) -> Iterator[None]:
     Parameters stay as they are: no forward writes to them. Nothing asks them for gradients.
     """
     modules = [*model.modules()] if isinstance(model, nn.Module) else []
-    before = [(m, dict(vars(m)), dict(m._buffers), dict(m._modules)) for m in modules]
-    asked = [p for m in modules for p in m._parameters.values() if p is not None]
-    asked = [p for p in dict.fromkeys(asked) if p.requires_grad]
+    before = [(holder, dict(holder)) for m in modules
+              for holder in (vars(m), m._buffers, m._modules)]  # fmt: skip
+    asked = {
+        p for m in modules for p in m._parameters.values() if p is not None and p.requires_grad
+    }
     copies: dict[int, Any] = {}
     states = torch.get_rng_state(), random.getstate(), np.random.get_state()  # noqa: NPY002
     devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
     try:
         for module in modules:
-            own = {key: v for key, v in vars(module).items() if not key.startswith("_")}
-            vars(module).update({key: _copied(v, copies) for key, v in own.items()})
+            vars(module).update({
+                key: _copied(v, copies)
+                for key, v in vars(module).items() if not key.startswith("_")
+            })  # fmt: skip
             module._buffers.update({k: _copied(v, copies) for k, v in module._buffers.items()})
         for parameter in asked:
             parameter.requires_grad_(False)
@@ -38,13 +42,9 @@ def kept(model: Any) -> Iterator[None]:
     finally:
         for parameter in asked:
             parameter.requires_grad_(True)
-        for module, values, buffers, children in before:
-            vars(module).clear()
-            vars(module).update(values)
-            module._buffers.clear()
-            module._buffers.update(buffers)
-            module._modules.clear()
-            module._modules.update(children)
+        for holder, values in before:
+            holder.clear()
+            holder.update(values)
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])  # noqa: NPY002
@@ -74,15 +74,11 @@ def without_graphs(value: Any, depth: int = 0, seen: set[int] | None = None) -> 
     if id(value) in seen or depth > DEEPEST or isinstance(value, (str, bytes, nn.Module, type)):
         return
     seen.add(id(value))
-    holder = value if isinstance(value, (list, dict)) else getattr(value, "__dict__", None)
-    if isinstance(value, tuple):
-        for item in value:
-            without_graphs(item, depth + 1, seen)
-    if holder is None:
-        return
+    holder: Any = getattr(value, "__dict__", {})
+    if isinstance(value, (list, dict, tuple)):
+        holder = value
     for key, item in [*(holder.items() if isinstance(holder, dict) else enumerate(holder))]:
-        if isinstance(item, Tensor):
-            if item.requires_grad:
-                holder[key] = item.detach()
-        else:
+        if not isinstance(item, Tensor):
             without_graphs(item, depth + 1, seen)
+        elif item.requires_grad and not isinstance(holder, tuple):
+            holder[key] = item.detach()

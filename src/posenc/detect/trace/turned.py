@@ -62,8 +62,7 @@ def by_heads(tensor: Tensor, sequences: int) -> np.ndarray:
 
 def turned(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn between a tensor and what is behind it; None where nothing is."""
-    rows = by_heads(tensor, sequences)
-    first = linear_map(tensor, recorder.reached(tensor), rows)
+    first = linear_map(tensor, recorder.reached(tensor), by_heads(tensor, sequences))
     if first is None:
         return None
     mapping, behind = first, ""
@@ -143,19 +142,17 @@ def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
     read = mapping.read.reshape(heads, -1, tokens)
     if mapping.inputs.shape[-1] != width or mapping.dense:
         count = mapping.inputs.shape[-1]
-        each = f"not compared: each token reads {count} numbers for {width} channels"
-        why = "its channels are mixed by more than pairs" if mapping.dense else each
+        why = (
+            "its channels are mixed by more than pairs"
+            if mapping.dense
+            else f"not compared: each token reads {count} numbers for {width} channels"
+        )
         return [_unknown(range(heads), read, why)]
-    groups: list[list[int]] = []
-    for head in range(heads):
-        for own in groups:
-            if (mapping.values[:, head] == mapping.values[:, own[0]]).all():
-                own.append(head)
-                break
-        else:
-            groups.append([head])
+    groups: dict[bytes, list[int]] = {}
+    for head in range(heads):  # where 0 is added, -0.0 is 0.0
+        groups.setdefault((mapping.values[:, head] + 0.0).tobytes(), []).append(head)
     return [_of(tuple(own), mapping.matrices(own[0]), read[own[0]]) for own in
-            sorted(groups, key=len, reverse=True)]  # fmt: skip
+            sorted(groups.values(), key=len, reverse=True)]  # fmt: skip
 
 
 def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadTurns:
@@ -166,32 +163,30 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
     try:
         turns = from_matrices(flat, np.zeros((len(flat), 1)))
     except NotARotationError as why:
-        size = np.abs(flat).max()
-        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * size, flat, 0.0)
+        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * np.abs(flat).max(), flat, 0.0)
         try:
             turns = from_matrices(quiet, np.zeros((len(flat), 1)))
         except NotARotationError:
             return _unknown(heads, read, str(why))
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
     # To as many digits as the map has: these tell what cosines were rounded to.
-    kind = np.complex64 if turns.eps == FLOAT32 else np.complex128
-    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(kind)
-    width = matrices.shape[-1]
-    still = [c for c in range(width) if c not in {a for pair in turns.pairs for a in pair}]
+    values[read] = (turns.size * np.exp(1j * turns.angle)).astype(
+        np.complex64 if turns.eps == FLOAT32 else np.complex128
+    )
+    still = sorted({*range(matrices.shape[-1])} - {a for pair in turns.pairs for a in pair})
     passing = np.diagonal(matrices, axis1=-2, axis2=-1)[..., still]
     middle = np.median(passing, axis=-1) if still else np.ones(len(matrices))
     return HeadTurns(heads, turns.pairs, turns.outputs, values, middle.reshape(read.shape))
 
 
 def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
-    none = np.zeros((*read.shape[-2:], 0), complex)
-    return HeadTurns(tuple(heads), (), (), none, np.ones(read.shape[-2:]), why)
+    rows = read.shape[-2:]
+    return HeadTurns(tuple(heads), (), (), np.zeros((*rows, 0), complex), np.ones(rows), why)
 
 
 def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn of values, if their channels mix."""
-    rows = by_heads(tensor, sequences)
-    mapping = linear_map(tensor, recorder.reached(tensor), rows)
+    mapping = linear_map(tensor, recorder.reached(tensor), by_heads(tensor, sequences))
     if mapping is None or not mapping.mixes:
         return None
     return of_map(mapping, int(tensor.shape[-2]), tensor, residual=_residual(tensor, mapping))
