@@ -25,7 +25,7 @@ from posenc.detect.subject import refuse_if
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import diffusion
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted_axes import AdoptedAxes
+from posenc.torch.adopted import AdoptedAxes
 
 ROTATION = "rotary_emb"  # in the name of what pipelines hand to `forward`
 
@@ -54,25 +54,26 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
                 replaced[leaf] = _asked(model, leaf, layer.spec, scaling, phase), layer
             except PosencError as error:
                 errors[leaf] = error
-    left = [f"{leaf}: {error}" for leaf, error in errors.items() if leaf not in replaced]
     if not replaced:
-        why = "; ".join(reading.errors) or "none"
-        raise next(
-            iter(errors.values()), DataError(mismatch(CALLER, "a rotation in its plan", why))
-        )
+        none = mismatch(CALLER, "a rotation in its plan", "; ".join(reading.errors) or "none")
+        raise next(iter(errors.values()), DataError(none))
     for leaf, (new, _) in replaced.items():
         setattr(model, leaf, new)
     notes = [f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed]
-    rows = tuple(_replacement(leaf, *pair) for leaf, pair in replaced.items())
-    return Adoption(name, replaced=rows, left=tuple(left), remarks=(*notes, *reading.warnings))
+    return Adoption(
+        name,
+        replaced=tuple(_replacement(leaf, *pair) for leaf, pair in replaced.items()),
+        left=tuple(f"{leaf}: {error}" for leaf, error in errors.items() if leaf not in replaced),
+        remarks=(*notes, *reading.warnings),
+    )
 
 
 def _replacement(leaf: str, new: AdoptedAxes, layer: Layer) -> Replacement:
-    wrong = new.place if new.change > CONSIDERABLE else None
-    trained = None if new.spec.scaling == new.trained.scaling else new.trained
     return Replacement(
         leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__, change=new.change,
-        place=new.place, last=new.reach, wrong=wrong, looked=new.reach, trained=trained,
+        place=new.place, last=new.reach, looked=new.reach,
+        wrong=new.place if new.change > CONSIDERABLE else None,
+        trained=None if new.spec.scaling == new.trained.scaling else new.trained,
     )  # fmt: skip
 
 
@@ -83,9 +84,10 @@ def _asked(
     model: Any, leaf: str, trained: RoPE, scaling: Scaling | None, phase: str
 ) -> AdoptedAxes:
     """What takes the place of a module, whose answer to a call is that of the config."""
-    more = () if scaling is None else (scaling,)
-    own = {"phase": phase} if phase == "float32" else {}
-    spec = trained.replace(scaling=(*trained.scalings, *more), **own)
+    spec = trained.replace(
+        scaling=trained.scalings if scaling is None else (*trained.scalings, scaling),
+        phase=phase if phase == "float32" else trained.phase,
+    )
     new = AdoptedAxes(getattr(model, leaf), trained, spec)
     names = inspect.signature(getattr(new.original, "forward", new.original)).parameters
     device = next((one.device for one in (*model.parameters(), *model.buffers())), "cpu")
@@ -100,8 +102,11 @@ def _asked(
             why.append(f"{type(error).__name__}: {error}")
         if new.reach >= 0:
             return new
-    first = next(iter(why), "no cosines and sines in its answer")
-    raise bad_argument(CALLER, f"an answer to a call by {', '.join(names)}", first)
+    raise bad_argument(
+        CALLER,
+        f"an answer to a call by {', '.join(names)}",
+        next(iter(why), "no cosines and sines in its answer"),
+    )
 
 
 def _samples(axes: int, device: Any) -> Iterator[dict[str, Any]]:

@@ -49,12 +49,11 @@ def parameters(module: nn.Module) -> list[str]:
 
 def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     """The types of layers that a module answers for; [None] where it asks for none."""
-    if "layer_type" not in parameters(module):
+    # Where it answers without a name, that is an option, and changes nothing.
+    if "layer_type" not in parameters(module) or _answers(module, None):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
     candidates = dict.fromkeys([*getattr(module, "layer_types", ()), *ends, *names])
-    if _answers(module, None):  # the name is an option, and changes nothing
-        return [None]
     return [name for name in candidates if _answers(module, name)] or [None]
 
 
@@ -207,10 +206,9 @@ def _at_lengths(module: nn.Module, label: str | None, form: CosSinForm) -> float
 
 def subject_of(module: nn.Module, label: str | None, form: CosSinForm) -> Subject:
     """A module as what is asked in a form."""
-    count = len(form.order)
     ndim, place = next((n, p) for n, p in form.axes.items() if p != "shared")
     place = "rows" if place == "last" and ndim == 2 else place
-    subject = RotaryModule(module, label, place).subject(form.spec.dim, count)
+    subject = RotaryModule(module, label, place).subject(form.spec.dim, len(form.order))
     subject._one = slice(None)  # every channel is asked
     return subject
 

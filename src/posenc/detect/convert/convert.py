@@ -15,9 +15,8 @@ from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, 
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
-from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.tensor_edits import Change, How, Move, table_change
+from posenc.detect.convert.edits import Change, How, Move, changed_config, table_change
 from posenc.detect.convert.verification import Probe, check_whole, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS, check_name
 from posenc.detect.facts.model import of_weights

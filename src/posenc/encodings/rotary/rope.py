@@ -25,8 +25,7 @@ from posenc.encodings.rotary.base import (
     positive,
 )
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.scaling.base import Scaling, contradiction
-from posenc.scaling.per_axis import PerAxis
+from posenc.scaling.base import PerAxis, Scaling, contradiction
 
 
 @final
