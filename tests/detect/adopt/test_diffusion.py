@@ -273,7 +273,7 @@ class Shell(torch.nn.Module):
 
 @pytest.mark.slow("detect/adopt", "torch/adopted.py", "presets")
 def test_every_module_that_a_row_names_can_be_asked_or_says_why_not() -> None:
-    from posenc.detect.adopt.diffusion import _asked
+    from posenc.detect.adopt.fitting import _asked
     from posenc.presets.diffusion import rotary_modules, transformers
     from tests.oracles.originals import diffusion as originals
 

@@ -17,10 +17,8 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.adopt.diffusion import adopt_diffusion
-from posenc.detect.adopt.fitting import distance
+from posenc.detect.adopt.fitting import adopt_diffusion, distance
 from posenc.detect.adopt.matching import (
-    CALLER,
     Answered,
     Place,
     answers_of,
@@ -32,6 +30,7 @@ from posenc.detect.adopt.matching import (
     why_left,
 )
 from posenc.detect.adopt.report import (
+    CALLER,
     Adoption,
     Replacement,
     Rows,

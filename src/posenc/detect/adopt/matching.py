@@ -18,7 +18,7 @@ from posenc._core.errors import (
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
-from posenc.detect.adopt.report import has_rows
+from posenc.detect.adopt.report import CALLER, has_rows
 from posenc.detect.facts import facts
 from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.fit.turns import attempt
@@ -27,7 +27,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
 
-CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
 
 

@@ -22,6 +22,7 @@ from posenc.detect.fit.turns import CONSIDERABLE, attempt
 from posenc.detect.subject import Reach
 from posenc.encodings.rotary.base import RotarySpec
 
+CALLER = "adopt"
 KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept
 FEWEST = 8  # rows that say which table it is
 ROOM = 8 * 2.0**-24  # of angles in float32, for each radian

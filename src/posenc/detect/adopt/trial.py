@@ -14,7 +14,8 @@ from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import parameters
-from posenc.detect.adopt.matching import CALLER, Answered
+from posenc.detect.adopt.matching import Answered
+from posenc.detect.adopt.report import CALLER
 from posenc.detect.subject import refuse_if
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec

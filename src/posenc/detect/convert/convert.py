@@ -354,8 +354,9 @@ def _order(tensor: HeadTensor, heads: Heads, target: Pairing) -> np.ndarray:
     order = np.arange(tensor.view[1], dtype=np.int64)
     for part, begin, width in tensor.segments:
         if part in ("q", "k"):
-            moved = order_of(heads.channels, target, heads.rotated, width)
-            order[begin : begin + width] = begin + moved
+            order[begin : begin + width] = begin + order_of(
+                heads.channels, target, heads.rotated, width
+            )
     return order
 
 
@@ -385,8 +386,9 @@ def _recorded(
     if parts:
         record["pairing_of"] = parts
     if tables:
-        written = {name: specs[1].to_dict() for name, specs in tables.items()}
-        record["tables"] = {**record.get("tables", {}), **written}
+        record["tables"] = record.get("tables", {}) | {
+            name: specs[1].to_dict() for name, specs in tables.items()
+        }
     if dialect is not None:
         record["dialect"] = dialect
     return record

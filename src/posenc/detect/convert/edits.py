@@ -268,11 +268,12 @@ def changed_config(
         return None, []
     changed, remarks = copy.deepcopy(dict(config)), []
     if pairing is not None:
-        silent = (
-            f"a config of {changed.get('model_type')!r} has no key for the pairing: code that "
-            f"reads the result must pair {pairing}; the metadata of the weights record it"
-        )
-        remarks = _state_pairing(changed, pairing, attention, "") or [silent]
+        remarks = _state_pairing(changed, pairing, attention, "") or [
+            (
+                f"a config of {changed.get('model_type')!r} has no key for the pairing: code that "
+                f"reads the result must pair {pairing}; the metadata of the weights record it"
+            )
+        ]
     for source, target in (tables or {}).values():
         if isinstance(source, Learned) and isinstance(target, Learned):
             remarks += _state_length(changed, source, target)
