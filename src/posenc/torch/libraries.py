@@ -17,8 +17,8 @@ from posenc._core.numeric.ladder import Ladder
 from posenc._core.spec.checks import positive
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling.base import Scaling, contradiction
-from posenc.scaling.interpolation import Linear
-from posenc.scaling.ramps import YaRN
+from posenc.scaling.linear import Linear
+from posenc.scaling.yarn import YaRN
 
 # transformers asks for new frequencies where the name holds "dynamic", and only there.
 STATIC, DYNAMIC = "posenc", "posenc_dynamic"

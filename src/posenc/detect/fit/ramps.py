@@ -30,9 +30,9 @@ from posenc.detect.fit.ladders import (
     through_one,
 )
 from posenc.scaling.base import Scaling
-from posenc.scaling.frequencies import Multipliers
-from posenc.scaling.interpolation import Llama3
-from posenc.scaling.ramps import YaRN
+from posenc.scaling.llama3 import Llama3
+from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.yarn import YaRN
 
 LARGEST_LENGTH = 2**31
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)  # of models, where numbers hardly tell it

@@ -30,7 +30,7 @@ from posenc.detect.subject.reach import Tally
 from posenc.detect.subject.subject import KINDS, Kind
 from posenc.detect.subject.survey import differs, survey
 from posenc.encodings.rotary.xpos import XPos
-from posenc.scaling.frequencies import Multipliers
+from posenc.scaling.multipliers import Multipliers
 
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20

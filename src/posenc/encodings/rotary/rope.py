@@ -25,7 +25,8 @@ from posenc.encodings.rotary.base import (
     positive,
 )
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
-from posenc.scaling.base import PerAxis, Scaling, contradiction
+from posenc.scaling.base import Scaling, contradiction
+from posenc.scaling.per_axis import PerAxis
 
 
 @final

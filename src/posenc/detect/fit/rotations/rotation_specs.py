@@ -21,9 +21,11 @@ from posenc.encodings.rotary.pairing import Order, Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
 from posenc.scaling.base import Scaling
-from posenc.scaling.frequencies import Multipliers
-from posenc.scaling.interpolation import NTK, Linear, Llama3
-from posenc.scaling.ramps import YaRN
+from posenc.scaling.linear import Linear
+from posenc.scaling.llama3 import Llama3
+from posenc.scaling.multipliers import Multipliers
+from posenc.scaling.ntk import NTK
+from posenc.scaling.yarn import YaRN
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 

@@ -27,7 +27,7 @@ from posenc.encodings.bias.decay import Decay
 from posenc.encodings.bias.t5 import T5
 from posenc.encodings.bias.window import WindowTable
 from posenc.encodings.rotary.rope import RoPE
-from posenc.scaling.frequencies import Multipliers
+from posenc.scaling.multipliers import Multipliers
 
 LONGEST = 2**13
 LEAST = 3
