@@ -236,7 +236,7 @@ ALLOWED = {
     "cli/_app.py": {"os.open"},
     "cli/commands/doctor.py": {"json.loads"},
     "cli/detective/models.py": {"json.loads"},
-    "detect/convert/config_edits.py": {"json.loads"},
+    "detect/convert/edits.py": {"json.loads"},
     "torch/parallel.py": {"json.loads"},  # what another process of the same program wrote
     "detect/explain/describe.py": {"json.loads"},
     "_core/io/checkpoints/store.py": {"archive.open", "zipfile.ZipFile"},

@@ -1,4 +1,4 @@
-"""Scalings: how a ladder trained on one length is stretched to another. Kin share a file."""
+"""Scalings: how a ladder trained on one length is stretched to another."""
 
 from __future__ import annotations
 

@@ -50,8 +50,9 @@ class Multipliers(Scaling):
         """The scaled ladder."""
         require_count(self.values, len(rungs.frequencies), "Multipliers: values")
         act = operator.truediv if self.use == "divide" else operator.mul
-        values = map(rungs.numbers.number, self.values)
-        return rungs.with_frequencies([*map(act, rungs.frequencies, values)])
+        return rungs.with_frequencies(
+            [*map(act, rungs.frequencies, map(rungs.numbers.number, self.values))]
+        )
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""

@@ -40,8 +40,7 @@ class NTK(EachAxis, Scaling):
 
     def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The larger base."""
-        factor = numbers.number(self.factor)
-        return larger_base(base, factor, width, numbers, "NTK")
+        return larger_base(base, numbers.number(self.factor), width, numbers, "NTK")
 
 
 def larger_base(

@@ -46,8 +46,9 @@ class Proportional(Scaling):
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
         kept, zero = self.turning(rungs.width), rungs.numbers.number(0)
-        scaled = [f if j < kept else zero for j, f in enumerate(rungs.frequencies)]
-        return rungs.with_frequencies(scaled)
+        return rungs.with_frequencies(
+            [f if j < kept else zero for j, f in enumerate(rungs.frequencies)]
+        )
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self, cast
 
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import SpecError, bad_argument
+from posenc import functional
+from posenc._core.errors import SpecError, bad_argument, bad_data
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.channels import ChannelCosSin, Columns
 
 Answer = tuple[Tensor, Tensor] | Tensor
@@ -38,8 +41,9 @@ class CosSinForm(NamedTuple):
     def stilled(self) -> CosSinForm:
         """The same for a layer without positions: cosines are 1 and sines 0."""
         pairs = self.spec.pairs
-        width = 2 * pairs if isinstance(self.columns, str) else len(self.columns)
-        return self._replace(columns=(pairs,) * width)
+        return self._replace(
+            columns=(pairs,) * (2 * pairs if isinstance(self.columns, str) else len(self.columns))
+        )
 
     def positions(self, ids: Tensor) -> Tensor:
         """Positions as `posenc.cos_sin` takes them: (...), or (..., axes)."""
@@ -52,10 +56,9 @@ class CosSinForm(NamedTuple):
         if place == "first":
             ids = ids.expand(count, *ids.shape[1:]).movedim(0, -1)
         elif place != "last":
-            dimensions = " or ".join(str(ndim) for ndim in self.axes)
             raise bad_argument(
                 "AdoptedRotary: position_ids",
-                f"positions of {dimensions} dimensions",
+                f"positions of {' or '.join(map(str, self.axes))} dimensions",
                 f"shape {tuple(ids.shape)}",
             )
         return ids if self.order == tuple(range(count)) else ids[..., list(self.order)]
@@ -94,8 +97,10 @@ class FormedCosSin:
         if self.plain:
             return channels(ids, x.dtype)
         form = self.form
-        length = ids.max() + 1 if self.needs_length else None
-        cos, sin = channels(form.positions(ids), form.dtype or x.dtype, length=length)
+        cos, sin = channels(
+            form.positions(ids), form.dtype or x.dtype,
+            length=ids.max() + 1 if self.needs_length else None,
+        )  # fmt: skip
         for _ in range(form.leading):
             cos, sin = cos[None], sin[None]
         return torch.complex(cos, sin) if form.is_complex else (cos, sin)
@@ -124,8 +129,10 @@ class LayerCosSin:
 
 def _hooks_of(module: nn.Module) -> dict[str, Any]:
     """What others hung on the calls of a module, where they take it out again."""
-    calls = ("_forward", "_backward", "_is_full_backward")
-    return {name: hooks for name, hooks in vars(module).items() if name.startswith(calls)}
+    return {
+        name: hooks for name, hooks in vars(module).items()
+        if name.startswith(("_forward", "_backward", "_is_full_backward"))
+    }  # fmt: skip
 
 
 def is_dispatched(module: nn.Module) -> bool:
@@ -152,13 +159,15 @@ class AdoptedRotary(nn.Module):
 
     def __init__(
         self,
-        old: nn.Module,
+        original: Any,
         forms: Mapping[str | None, CosSinForm],
         encodings: Sequence[Spec | None] = (),
     ) -> None:
         super().__init__()
         self.encodings = tuple(encodings)
-        self._old = (old,)  # a tuple: a module by itself would become part of the tree
+        old = original if isinstance(original, nn.Module) else nn.Module()
+        # Tuples: a module by itself would become part of the tree.
+        self._old, self._original = (old,), (original,)
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
         self.training = old.training
@@ -176,7 +185,7 @@ class AdoptedRotary(nn.Module):
     @property
     def original(self) -> Any:
         """What stood in its place, which may be no module, but called like one."""
-        return self.old
+        return self._original[0]
 
     @property
     def forms(self) -> dict[str | None, CosSinForm]:
@@ -211,6 +220,113 @@ class AdoptedRotary(nn.Module):
 
     def extra_repr(self) -> str:
         """What it computes, and in place of what, in `print(model)`."""
-        text = [f"{name}: {form.spec!r}" if name else repr(form.spec)
-                for name, form in self.forms.items()]  # fmt: skip
-        return f"{'; '.join(text)}, in place of {type(self.old).__name__}"
+        return "; ".join(
+            f"{name}: {form.spec!r}" if name else repr(form.spec)
+            for name, form in self.forms.items()
+        ) + f", in place of {type(self.original).__name__}"  # fmt: skip
+
+
+WHOLE = 1e-2  # how far from an integer the position of a token may be taken for
+ROOM = 2.0**-21  # of angles in float32, for each radian
+
+
+class AdoptedAxes(AdoptedRotary):
+    """Cosines and sines of several axes in the form of the module that this one stands in for.
+
+    Forms: complex numbers; a pair of arrays with an entry for each pair or for each channel; 2 x 2
+    matrices. What has none of them, such as latents beside, is passed on as it is, and so are rows
+    of zeros, which pad.
+    """
+
+    def __init__(self, original: Any, trained: RoPE, spec: RoPE) -> None:
+        super().__init__(original, {}, [trained])
+        self.spec, self.trained = spec, trained
+        self.change, self.place, self.reach = 0.0, 0, -1  # of the last call; no rows: -1
+        steps = functional.frequencies(trained).tolist()
+        axis = trained.arrangement.layout(trained.pairs).axis
+        # The pairs of each axis that turn, the slowest first.
+        self._ladders = [
+            sorted((abs(f), f, j) for j, f in enumerate(steps) if axis[j] == a and f)
+            for a in range(len(trained.axes))
+        ]
+        channels = enumerate(trained.channels.channels(trained.dim))
+        self._pair_of = [j for _, j in sorted((c, j) for j, two in channels for c in two)]
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """What the old module answers, with exact angles."""
+        return unseen(self._exact, self.original(*args, **kwargs))
+
+    def _exact(self, answer: Any) -> Any:
+        pairs, dim = self.trained.pairs, self.trained.dim
+        if isinstance(answer, Tensor) and answer.is_complex() and answer.shape[-1] == pairs:
+            return self._turned(answer, answer.dtype).to(answer.dtype)
+        if isinstance(answer, Tensor) and answer.shape[-3:] == (pairs, 2, 2):
+            z = self._turned(torch.complex(*answer[..., 0].double().unbind(-1)), answer.dtype)
+            rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
+            return rows.view_as(answer).to(answer.dtype)
+        if not isinstance(answer, (tuple, list)):
+            return answer
+        kind: Any = type(answer)
+        real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
+        shapes = {tuple(part.shape) for part in real}
+        if (
+            {len(real), len(answer)} != {2}
+            or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
+            or len(shapes) != 1
+        ):
+            return kind([self._exact(part) for part in answer])
+        columns = self._pair_of if real[0].shape[-1] == dim else [*range(pairs)]
+        first = [columns.index(j) for j in range(pairs)]
+        cos, sin = (part[..., first].double() for part in real)
+        z = self._turned(torch.complex(cos, sin), real[0].dtype)
+        return kind([part[..., columns].to(real[0].dtype) for part in (z.real, z.imag)])
+
+    def _turned(self, old: Tensor, dtype: torch.dtype) -> Tensor:
+        """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
+        if not old.numel():
+            return old
+        places = self._places(old.to(torch.complex128).angle())
+        usual, pads = _phasors(self.trained, places), old.abs() < 0.5
+        off = (old - usual).abs().masked_fill(pads, 0.0).max().item()
+        self.reach = int(places.abs().max())
+        room = (
+            ROOM * self.reach * max(ladder[-1][0] for ladder in self._ladders if ladder)
+            + 4 * torch.finfo(dtype).eps
+        )
+        if not off <= room:
+            raise bad_data(
+                f"adopt: {type(self.original).__name__}",
+                f"cosines and sines of {self.trained!r}, which its config says",
+                f"others, off by {off:.2g} where float32 explains {room:.2g}",
+                "Its table may end, or its config was changed after the model was made: "
+                "posenc.torch.release(model) puts it back.",
+            )
+        ours = torch.where(
+            pads, old, usual if self.spec == self.trained else _phasors(self.spec, places)
+        )
+        change = (ours - old).abs().amax(-1).flatten()
+        self.change = change.max().item()
+        self.place = int(places.flatten(0, -2)[change.argmax()].abs().max())
+        return ours
+
+    def _places(self, angles: Tensor) -> Tensor:
+        """Where each token stands (..., axes): integers where all of them are."""
+        places = torch.zeros(*angles.shape[:-1], len(self._ladders), device=angles.device).double()
+        for axis, ladder in enumerate(self._ladders):
+            for _, step, pair in ladder:
+                ahead = angles[..., pair] - step * places[..., axis]
+                turns = torch.round(ahead / (2 * math.pi))
+                places[..., axis] += (ahead - 2 * math.pi * turns) / step
+        whole = places.round()
+        return whole.long() if bool(((places - whole).abs() < WHOLE).all()) else places
+
+    def extra_repr(self) -> str:
+        """What it computes, and in place of what, in `print(model)`."""
+        return f"{self.spec!r}, in place of {type(self.original).__name__}"
+
+
+def _phasors(spec: RoPE, places: Tensor) -> Tensor:
+    if places.is_floating_point() and spec.phase == "exact":
+        spec = spec.replace(phase="real")
+    places = places if len(spec.axes) > 1 else places[..., 0]
+    return torch.complex(*functional.cos_sin(spec, places, dtype=torch.float64))

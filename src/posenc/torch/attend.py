@@ -242,11 +242,10 @@ def _entry(entry: Any) -> Entry:
             type(entry).__name__,
         )
     if entry.attentions:
-        inner = ", ".join(one.name for one in entry.attentions)
         raise bad_argument(
             "attend: entry",
             "one attention",
-            f"{entry.name!r} with {inner} inside it",
+            f"{entry.name!r} with {', '.join(one.name for one in entry.attentions)} inside it",
             "Pass each by itself, and what it lets the main attention see as `mask`.",
         )
     if entry.convolution is not None:

@@ -108,8 +108,9 @@ class LearnedModule(nn.Module):
         try:
             return super().__call__(*args, **kwargs)
         except TypeError:
-            parameters = inspect.signature(self.forward).parameters
-            check_call(type(self).__name__, parameters, args, kwargs)
+            check_call(
+                type(self).__name__, inspect.signature(self.forward).parameters, args, kwargs
+            )
             raise
 
     def __init__(
@@ -144,10 +145,11 @@ class LearnedModule(nn.Module):
             seed = 0 if all(value.is_meta for value in parameters.values()) else _drawn()
         for name, values in functional.init(self.spec, seed).items():
             parameter = parameters[name]
-            if self.heads is not None and name in by_head:
-                part = np.take(values, range(*self.heads), axis=by_head[name])
-            else:
-                part = values
+            part = (
+                np.take(values, range(*self.heads), axis=by_head[name])
+                if self.heads is not None and name in by_head
+                else values
+            )
             if not parameter.is_meta:
                 parameter.copy_(_beside(parameter, torch.from_numpy(np.array(part))))
 

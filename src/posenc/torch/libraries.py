@@ -154,8 +154,9 @@ def _frequencies(
     if rope.needs_length:
         rope = _at(rope, config.max_position_embeddings, seq_len)
     factor = parameters.get("attention_factor")
-    values = functional.frequencies(rope).tolist()
-    inverse = torch.tensor(values, dtype=torch.float32, device=device)
+    inverse = torch.tensor(
+        functional.frequencies(rope).tolist(), dtype=torch.float32, device=device
+    )
     return inverse, rope.attention_factor if factor is None else factor
 
 
@@ -272,11 +273,13 @@ def registered_attention(name: str, attention: Any, mask: Any, caller: str) -> R
     from transformers import AttentionInterface
     from transformers.masking_utils import AttentionMaskInterface
 
-    rows = [
-        (AttentionInterface._global_mapping, name, attention),
-        (AttentionMaskInterface._global_mapping, name, mask),
-    ]
-    return RegisteredNames(rows, caller)
+    return RegisteredNames(
+        [
+            (AttentionInterface._global_mapping, name, attention),
+            (AttentionMaskInterface._global_mapping, name, mask),
+        ],
+        caller,
+    )
 
 
 def _value(table: MutableMapping[str, Any] | type, name: str) -> Any:

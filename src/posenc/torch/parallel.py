@@ -256,8 +256,10 @@ def verify(
     if mesh.ndim != 1:
         raise bad_argument("verify: mesh", "one axis", f"{mesh.ndim}", "Take one: mesh[name].")
     seen: list[Tensor] = []
-    note = partial(_note, seen)
-    hooks = [m.register_forward_pre_hook(note, with_kwargs=True) for m in model.modules()]
+    hooks = [
+        module.register_forward_pre_hook(partial(_note, seen), with_kwargs=True)
+        for module in model.modules()
+    ]
     error: Exception | None = None
     try:
         yield

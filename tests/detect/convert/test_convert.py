@@ -18,7 +18,7 @@ from safetensors.numpy import save_file
 
 import posenc
 from posenc._core.io import files, headers
-from posenc.detect.convert import tensor_edits, verification
+from posenc.detect.convert import edits, verification
 from tests.detect.checkpoints import (
     HIDDEN,
     config_of,
@@ -308,13 +308,13 @@ def test_pieces_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     weights = weights_of(4, 2, 8, bias=True)
     source = folder_of(tmp_path / "a", weights, config_of(4, 2, 8, 8))
     largest = []
-    raw = tensor_edits.Stored.raw
+    raw = edits.Stored.raw
 
     def watched(self: Any, begin: int, count: int) -> np.ndarray:
         largest.append(count)
         return raw(self, begin, count)
 
-    monkeypatch.setattr(tensor_edits.Stored, "raw", watched)
+    monkeypatch.setattr(edits.Stored, "raw", watched)
     layout = posenc.Projections(stored="half")
     posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)
     assert_same(loaded(tmp_path / "b"), expected(weights, 8, 8))

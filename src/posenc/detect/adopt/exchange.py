@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import threading
 import warnings
 import weakref
@@ -18,10 +17,8 @@ from posenc._core.guard import foreign
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
-from posenc.detect.adopt.diffusion import adopt_diffusion
-from posenc.detect.adopt.fitting import distance
+from posenc.detect.adopt.fitting import adopt_diffusion, distance
 from posenc.detect.adopt.matching import (
-    CALLER,
     Answered,
     Place,
     answers_of,
@@ -33,6 +30,7 @@ from posenc.detect.adopt.matching import (
     why_left,
 )
 from posenc.detect.adopt.report import (
+    CALLER,
     Adoption,
     Replacement,
     Rows,
@@ -154,7 +152,6 @@ def adopt(
     modules, left = answers_of(model, reading, {table.module for table, _ in stored})
     left += [f"{row.path}: its {row.last + 1:,} rows are the exact ones of {row.layer}"
              for table, row in stored if table.same]  # fmt: skip
-    tables = [table for table, _ in stored if not table.same]
     trial = Trial(model, reading, modules, spec, plan) if other else None
     replaced: list[Replacement] = []
     swaps: list[Swap] = []
@@ -165,12 +162,12 @@ def adopt(
             tried = form if trial is None else trial.forms.get((id(one.module), label), form)
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
-        encodings = [entry.spec for entry, _ in one.forms.values()]
-        swaps.append((one.places, AdoptedRotary(one.module, forms, encodings)))
+        specs = [entry.spec for entry, _ in one.forms.values()]
+        swaps.append((one.places, AdoptedRotary(one.module, forms, specs)))
     covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
     replaced += [row for table, row in stored if not table.same]
-    apart = (entry for entry in reading if not covers(entry.spec, covered))
-    left += [*itertools.chain.from_iterable(map(why_left, apart)), *reading.errors]
+    left += [why for e in reading if not covers(e.spec, covered) for why in why_left(e)]
+    left += reading.errors
     refuse_if(
         not replaced,
         mismatch(
@@ -181,7 +178,7 @@ def adopt(
         ),
         DataError,
     )
-    _exchange(model, swaps, tables, trial)
+    _exchange(model, swaps, [table for table, _ in stored if not table.same], trial)
     return Adoption(
         type(model).__name__, replaced=tuple(replaced), left=tuple(dict.fromkeys(left)),
         remarks=(*(trial.remarks if trial else ()), *others, *reading.warnings),
@@ -253,9 +250,10 @@ def _tables(model: nn.Module, reading: Reading, phase: str) -> Iterator[tuple[Ro
             rows = None if entry.spec is None else exact_rows(module, name, entry.spec, phase)
             if rows is not None:
                 kind = "buffer" if name in module._buffers else "parameter"
-                was = f"a {kind} of {type(module).__name__}"
-                yield rows, Replacement(path, layer=entry.layer, spec=entry.spec, was=was,
-                                        what="rows", **rows.distance._asdict())  # fmt: skip
+                yield rows, Replacement(
+                    path, layer=entry.layer, spec=entry.spec, what="rows",
+                    was=f"a {kind} of {type(module).__name__}", **rows.distance._asdict(),
+                )  # fmt: skip
                 break
 
 
@@ -269,12 +267,14 @@ def _replacement(
     other: bool,
 ) -> Replacement:
     """What there is to say of a module, for one type of layer."""
-    meta = any(buffer.is_meta for buffer in one.module.buffers())
-    asked = one.asked if meta else unhooked(one.module)
+    is_meta = any(buffer.is_meta for buffer in one.module.buffers())
     return Replacement(
         one.path, layer=entry.layer, spec=None if form.still else form.spec,
         was=type(one.module).__name__, trained=entry.spec if other else None,
-        **distance(asked, label, form if other else own, entry.length)._asdict(),
+        **distance(
+            one.asked if is_meta else unhooked(one.module), label, form if other else own,
+            entry.length,
+        )._asdict(),
     )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from posenc._core.errors import (
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
-from posenc.detect.adopt.report import has_rows
+from posenc.detect.adopt.report import CALLER, has_rows
 from posenc.detect.facts import facts
 from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.fit.turns import attempt
@@ -27,7 +27,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
 
-CALLER = "adopt"
 LIBRARIES = ("transformers", "torch", "posenc")
 
 
@@ -65,19 +64,24 @@ def _refuse_adopted(model: nn.Module) -> None:
     ]  # fmt: skip
     if adopted:
         changed = config_change(model)
-        todo = "Call posenc.torch.release(model) first."
-        received = f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}"
-        raise bad_argument(CALLER, "a model as its library makes it", received, todo)
+        raise bad_argument(
+            CALLER,
+            "a model as its library makes it",
+            f"one whose {adopted[0]} was adopted before{f' ({changed})' if changed else ''}",
+            "Call posenc.torch.release(model) first.",
+        )
 
 
 def _refuse_object(model: nn.Module, name: str) -> None:
     """Raise for a model that has no config of transformers."""
     config = getattr(model, "config", None)
-    todo = "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module)
     refuse_if(
         not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""),
         mismatch(
-            CALLER, "a model of transformers, which has a config", f"{name} without one", todo
+            CALLER,
+            "a model of transformers, which has a config",
+            f"{name} without one",
+            "Give the model inside." * isinstance(getattr(model, "module", None), nn.Module),
         ),
         ArgumentError,
     )
@@ -143,9 +147,11 @@ def _refuse_wrapped(model: nn.Module) -> None:
         if home.startswith("torch.distributed") and isinstance(
             getattr(module, "module", None), nn.Module
         ):
-            received = f"{path or 'a model'} as a {type(module).__name__}"
             raise bad_data(
-                CALLER, "whole weights", received, "Adopt the model before it is wrapped."
+                CALLER,
+                "whole weights",
+                f"{path or 'a model'} as a {type(module).__name__}",
+                "Adopt the model before it is wrapped.",
             )
 
 
@@ -288,18 +294,19 @@ def _fit(
             fit = fits(module, label, entry.spec)  # type: ignore[arg-type]
         except PosencError as error:
             reason = error
-            continue
-        if fit.excess <= 1:
-            return entry, fit.form
-        tried.append((fit.excess, entry))
+        else:
+            if fit.excess <= 1:
+                return entry, fit.form
+            tried.append((fit.excess, entry))
     if not tried:
         raise reason or CannotAsk("the plan has no rotation for it")
     excess, entry = min(tried, key=lambda pair: pair[0])
-    expected = f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}"
-    what = f"{path} ({type(module).__name__})" + (f", {label}" if label else "")
-    received = f"others, {excess:.2g} times what float32 angles may be off"
-    todo = "The config contradicts the model, or was changed after the model was made."
-    raise bad_data(f"{CALLER}: {what}", expected, received, todo)
+    raise bad_data(
+        f"{CALLER}: {path} ({type(module).__name__})" + (f", {label}" if label else ""),
+        f"cosines and sines of {entry.spec!r}, which its config says of {entry.layer}",
+        f"others, {excess:.2g} times what float32 angles may be off",
+        "The config contradicts the model, or was changed after the model was made.",
+    )
 
 
 # Of what has no weights, by its kind.

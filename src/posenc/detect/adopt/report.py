@@ -22,6 +22,7 @@ from posenc.detect.fit.turns import CONSIDERABLE, attempt
 from posenc.detect.subject import Reach
 from posenc.encodings.rotary.base import RotarySpec
 
+CALLER = "adopt"
 KEPT = "_posenc_rows"  # of a module: name of a tensor -> Kept
 FEWEST = 8  # rows that say which table it is
 ROOM = 8 * 2.0**-24  # of angles in float32, for each radian
@@ -118,8 +119,8 @@ class Replacement(Displayed):
             f"{self.last:,}, at {self.place:,}; "
         )
         if self.trained is not None:
-            other = "no positions" if self.spec is None else repr(self.spec)
-            return f"{change}{other} in place of {self.trained!r}, on purpose"
+            change += "no positions" if self.spec is None else repr(self.spec)
+            return f"{change} in place of {self.trained!r}, on purpose"
         bound = (
             f"no more than {CONSIDERABLE:g} up to {self.looked:,}"
             if self.wrong is None
@@ -166,8 +167,8 @@ class Adoption(Displayed):
             reach = rows[0].reach if rows[0].trained is None else None
             looked = ["as float32 has angles, the module:", *reach.lines()] if reach else ()
             lines += [f"            {line}" for line in looked]
-        left = (f"  left      {row}" for row in self.left)
-        return "\n".join([*lines, *left, *(f"  remark    {row}" for row in self.remarks)])
+        lines += [f"  left      {row}" for row in self.left]
+        return "\n".join([*lines, *(f"  remark    {row}" for row in self.remarks)])
 
 
 # --- computed rows --------------------------------------------------------------------------------
@@ -198,10 +199,12 @@ def row_tensors(model: nn.Module) -> Iterator[tuple[str, nn.Module, str]]:
     """(path, module, name) of each tensor of a module that may be a table and is not trained."""
     for path, module in model.named_modules():
         for name, rows in {**module._buffers, **module._parameters}.items():
-            if rows is None or type(rows) not in (torch.Tensor, nn.Parameter) or rows.is_meta:
-                continue  # quantised, sharded or elsewhere
-            fixed = rows.is_floating_point() and not rows.requires_grad and rows.ndim == 2
-            if fixed and rows.shape[0] >= FEWEST and rows.shape[1] > 1:
+            if (
+                # Of other types are those that are quantised or sharded.
+                rows is not None and type(rows) in (torch.Tensor, nn.Parameter)
+                and not rows.is_meta and rows.is_floating_point() and not rows.requires_grad
+                and rows.ndim == 2 and rows.shape[0] >= FEWEST and rows.shape[1] > 1
+            ):  # fmt: skip
                 yield f"{path}.{name}".lstrip("."), module, name
 
 
@@ -233,9 +236,9 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         places = torch.arange(len(stored))
         cos, sin = (np.asarray(t) for t in functional.cos_sin(chosen, places, dtype=dtype))
         # A channel of each pair, or those of cosines and of sines apart.
-        halves = [np.concatenate(parts, axis=1) for parts in ((sin, cos), (cos, sin))]
-        woven = (np.stack(parts, axis=-1) for parts in ((sin, cos), (cos, sin)))
-        candidates = [*halves, *(rows.reshape(len(stored), -1) for rows in woven)]
+        orders = ((sin, cos), (cos, sin))
+        candidates = [np.concatenate(parts, axis=1) for parts in orders]
+        candidates += [np.stack(parts, axis=-1).reshape(len(stored), -1) for parts in orders]
     else:
         start = getattr(getattr(spec, "arrangement", None), "start", 0)
         if (
@@ -246,8 +249,10 @@ def _rows(spec: Any, stored: np.ndarray, phase: str, unit: float) -> np.ndarray 
         places = torch.arange(len(stored)) - start
         candidates = [np.asarray(functional.table(chosen, places, dtype=dtype))]
     room = ROOM * (np.arange(len(stored))[:, None] + 4)
-    alike = (rows for rows in candidates if rows.shape == stored.shape)
-    return next((r for r in alike if np.all(np.abs(r - stored) <= room + 4 * unit)), None)
+    return next(
+        (rows for rows in candidates if rows.shape == stored.shape
+         and np.all(np.abs(rows - stored) <= room + 4 * unit)), None,
+    )  # fmt: skip
 
 
 def put_in(rows: Rows) -> None:
@@ -283,9 +288,8 @@ def restore(module: nn.Module) -> None:
 
 def _set(module: nn.Module, name: str, rows: torch.Tensor) -> None:
     if name in module._parameters:
-        own = isinstance(rows, nn.Parameter)
         module._parameters[name] = (
-            rows if own else nn.Parameter(rows, requires_grad=False)  # type: ignore[assignment]
+            rows if isinstance(rows, nn.Parameter) else nn.Parameter(rows, requires_grad=False)
         )
     else:
         module._buffers[name] = rows
@@ -293,9 +297,9 @@ def _set(module: nn.Module, name: str, rows: torch.Tensor) -> None:
 
 def _stands(now: torch.Tensor, kept: Kept) -> bool:
     """Whether a tensor holds what was put in: no other rows were loaded, and it was not trained."""
-    if now.shape != kept.old.shape or now.is_meta:
-        return bool(now.is_meta)
-    return torch.equal(now, kept.exact.to(now.device, now.dtype))
+    return now.is_meta or (
+        now.shape == kept.old.shape and torch.equal(now, kept.exact.to(now.device, now.dtype))
+    )
 
 
 def _saved(module: nn.Module, state: dict[str, Any], prefix: str, _: Any) -> None:
@@ -309,6 +313,8 @@ def _loaded(module: nn.Module, state: dict[str, Any], prefix: str, *_: Any) -> N
     """Where the old rows are loaded, the exact ones stay."""
     for name, kept in module.__dict__.get(KEPT, {}).items():
         rows: Any = state.get(prefix + name)
-        alike = rows is not None and not rows.is_meta and rows.shape == kept.old.shape
-        if alike and torch.equal(rows, kept.old.to(rows.device, rows.dtype)):
+        if (
+            rows is not None and not rows.is_meta and rows.shape == kept.old.shape
+            and torch.equal(rows, kept.old.to(rows.device, rows.dtype))
+        ):  # fmt: skip
             state[prefix + name] = kept.exact.to(rows.device, rows.dtype)

@@ -14,7 +14,8 @@ from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import parameters
-from posenc.detect.adopt.matching import CALLER, Answered
+from posenc.detect.adopt.matching import Answered
+from posenc.detect.adopt.report import CALLER
 from posenc.detect.subject import refuse_if
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.relative.base import RelativeSpec
@@ -60,8 +61,8 @@ class Trial:
             self._layer_by_layer(reading, modules, wishes)
         if any(scores is not None for scores in self._scores):
             self._check_attention()
-        what = "the plan that was given" if plan is not None else type(spec).__name__
         own = sorted({f"{e.layer}: {e.spec!r}" for one in modules for e, _ in one.forms.values()})
+        what = "the plan that was given" if plan is not None else type(spec).__name__
         self.remarks = (
             f"the weights were not trained for {what}: its config says {'; '.join(own)}",
         )
@@ -93,8 +94,7 @@ class Trial:
         kinds = getattr(getattr(one.module, "config", None), "layer_types", None)
         for number, (layer, wish) in enumerate(zip(layers, wishes, strict=True)):
             label = None if None in one.forms else kinds[number] if kinds else ""
-            turns = any(e.kind == "rotary" for e in _own(reading, one, number))
-            if label not in one.forms or not turns:
+            if label not in one.forms or not _turns(reading, one, number):
                 refuse_if(
                     wish.rotary is not None,
                     mismatch(
@@ -140,11 +140,10 @@ class Trial:
             layer.register_forward_pre_hook(hook, with_kwargs=True)
         if not any(scores is not None for scores in self._scores):
             return
-        same = len(set(self._scores)) == 1
         config: Any = self.model.config
         parts = {"": config, **{key: getattr(config, key, None) for key in config.sub_configs}}
         kept = {key: getattr(part, "_attn_implementation", None) for key, part in parts.items()}
-        use = _Use(self._scores[0] if same else list(self._scores), kept)
+        use = _Use(self._scores[0] if len({*self._scores}) == 1 else list(self._scores), kept)
         self.model.__dict__[KEPT] = use
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")
         self.model.set_attn_implementation({**kept, main: use.name})  # type: ignore[operator]
@@ -276,14 +275,13 @@ def _stack(
     )
 
 
-def _own(reading: Reading, one: Answered, number: int) -> list[Layer]:
-    """The entries of the same part of the model that act in a layer."""
+def _turns(reading: Reading, one: Answered, number: int) -> bool:
+    """Whether an entry of the same part of the model that acts in a layer turns."""
     part = next(iter(one.forms.values()))[0].layer.rpartition(".")[0]
-    return [
-        entry
+    return any(
+        entry.kind == "rotary" and not entry.attention
         for entry in (reading.part(part) if part else reading).at(number)
-        if not entry.attention
-    ]
+    )
 
 
 def _text(model: Any) -> Any:

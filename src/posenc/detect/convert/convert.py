@@ -15,9 +15,8 @@ from posenc._core.errors import DataError, bad_argument, bad_data, refuse_data, 
 from posenc._core.io.checkpoints import Checkpoint, Stored, open_checkpoint
 from posenc._core.spec.answers import Displayed
 from posenc._names import __version__
-from posenc.detect.convert.config_edits import changed_config
 from posenc.detect.convert.destination import Work, others, target_of
-from posenc.detect.convert.tensor_edits import Change, How, Move, table_change
+from posenc.detect.convert.edits import Change, How, Move, changed_config, table_change
 from posenc.detect.convert.verification import Probe, check_whole, probe
 from posenc.detect.explain import DIALECTS, PAIRINGS, check_name
 from posenc.detect.facts.model import of_weights
@@ -355,8 +354,9 @@ def _order(tensor: HeadTensor, heads: Heads, target: Pairing) -> np.ndarray:
     order = np.arange(tensor.view[1], dtype=np.int64)
     for part, begin, width in tensor.segments:
         if part in ("q", "k"):
-            moved = order_of(heads.channels, target, heads.rotated, width)
-            order[begin : begin + width] = begin + moved
+            order[begin : begin + width] = begin + order_of(
+                heads.channels, target, heads.rotated, width
+            )
     return order
 
 
@@ -386,8 +386,9 @@ def _recorded(
     if parts:
         record["pairing_of"] = parts
     if tables:
-        written = {name: specs[1].to_dict() for name, specs in tables.items()}
-        record["tables"] = {**record.get("tables", {}), **written}
+        record["tables"] = record.get("tables", {}) | {
+            name: specs[1].to_dict() for name, specs in tables.items()
+        }
     if dialect is not None:
         record["dialect"] = dialect
     return record

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from posenc._core.errors import DataError, bad_argument
 from posenc._core.io import files, inputs, outputs
 from posenc._core.io.checkpoints import CONFIG, Checkpoint, Stored, open_checkpoint
-from posenc.detect.convert.tensor_edits import Change, write_file
+from posenc.detect.convert.edits import Change, write_file
 
 # Weights in other formats: they hold the old convention, so they do not travel along.
 OTHER_WEIGHTS = (

@@ -279,10 +279,9 @@ def _check_sides(
         ):
             continue
         have, miss = words if "q" in there else words[::-1]
-        expected = f"{miss} beside its {have}" if there else "weights of queries and keys"
         raise bad_data(
             f"{caller}: {attention.name}",
-            expected,
+            f"{miss} beside its {have}" if there else "weights of queries and keys",
             _shown(
                 checkpoint,
                 unknown_names(
@@ -303,8 +302,8 @@ def _check_vectors(
     """Raise where a vector beside queries and keys is called theirs by a name that is not known."""
     tensors = checkpoint.tensors
     sizes = {s.width for h in attention.tensors for s in h.segments if s.part in ("q", "k")}
-    sizes |= {h.view[1] for h in attention.tensors}
-    sizes |= {sum(s.width for s in h.of(part)) for h in attention.tensors for part in "qk"}
+    for tensor in attention.tensors:
+        sizes |= {tensor.view[1], *(sum(s.width for s in tensor.of(part)) for part in "qk")}
     strange = [
         name
         for name in unknown_names(checkpoint, model, f"{attention.name}.", set(), 1)
@@ -332,9 +331,10 @@ def _check_layers(
     shapes = {h.stored.tensor.shape for a in own for h in a.tensors if h.kind == "weight"}
     numbers = {a.layer for a in own if a.layer is not None}
     count = model.counted or max(numbers, default=-1) + 1
-    others = [n for n in range(count) if n not in numbers]
-    if model.counted:
-        others = [n for n in others if model.heads(n) is not None]
+    others = [
+        n for n in range(count)
+        if n not in numbers and (not model.counted or model.heads(n) is not None)
+    ]  # fmt: skip
     for stem in sorted({split_name(f"{a.name}.")[0] for a in own if a.layer is not None}):
         for begin in (f"{stem}{layer}" for layer in others):
             # A layer of another kind, a recurrence for instance, has nothing that looks like heads.
@@ -348,8 +348,12 @@ def _check_layers(
                 )
             ]
             if close:
-                expected = f"queries and keys of layer {begin}, as in {len(numbers)} others"
-                raise bad_data(caller, expected, _shown(checkpoint, close), SAY)
+                raise bad_data(
+                    caller,
+                    f"queries and keys of layer {begin}, as in {len(numbers)} others",
+                    _shown(checkpoint, close),
+                    SAY,
+                )
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:

@@ -80,9 +80,9 @@ class AxesExtension(Extension):
         if (name := rule or self.asked or self.rule) in ("none", "given"):
             return {}, ()
         tried = {axis.name: axis.option(name) for axis in self.layers}
-        options = (tried.get(axis) for axis in self.axes)
         rules: Any = (
-            o and (scaling.NTK(o.factor) if o.base else o.spec.scalings[-1]) for o in options
+            o and (scaling.NTK(o.factor) if o.base else o.spec.scalings[-1])
+            for o in map(tried.get, self.axes)
         )
         text = re.sub(r"\b(?=[A-Z]\w*\()", "posenc.scaling.", repr(scaling.PerAxis((*rules,))))
         return {"posenc": f"posenc.torch.adopt(pipe.transformer, scaling={text})"}, ()
@@ -102,8 +102,11 @@ def extend_axes(
         if part.name in GRIDS and part.coordinates
     ]
     if not grids:
-        why = "; ".join(reading.errors) or "none that turns by its rotation"
-        raise bad_data("extend", "a picture or film in the scene of a model", why)
+        raise bad_data(
+            "extend",
+            "a picture or film in the scene of a model",
+            "; ".join(reading.errors) or "none that turns by its rotation",
+        )
     spec, scene, part = grids[0]
     asked = [*_numbers(size, "size", 2), *_numbers(frames, "frames", 1)]
     ends = zip(
@@ -144,9 +147,11 @@ def _numbers(value: Any, name: str, count: int) -> list[int]:
     texts = re.split("[x×]", value) if isinstance(value, str) else [*np.atleast_1d(value)]
     if len(texts) != count or not all(re.fullmatch("[1-9][0-9]{0,8}", str(t)) for t in texts):
         shape = {1: "frames", 2: "width x height", 3: "width x height x frames"}[count]
-        todo = "No config of diffusers says it." if value is None else ""
         raise bad_argument(
-            f"extend: {name}", f"{shape}, as what is asked for", repr(value)[:80], todo
+            f"extend: {name}",
+            f"{shape}, as what is asked for",
+            repr(value)[:80],
+            "No config of diffusers says it." if value is None else "",
         )
     return [int(text) for text in texts]
 
@@ -167,8 +172,16 @@ def _alone(spec: RoPE, axis: int) -> RoPE:
     layout = spec.arrangement.layout(spec.pairs)
     turned = [j for j, a in zip(layout.index, layout.axis, strict=True) if a == axis]
     if turned != [*range(layout.counts[axis])]:
-        todo = "Then one rule is for all axes, or their positions are scaled."
-        raise bad_data("extend", "axes with ladders of their own", "one that they share", todo)
-    base = spec.base[axis] if isinstance(spec.base, tuple) else spec.base
-    ladder, rules = spec.ladder, spec.rules_of(axis)
-    return RoPE(2 * len(turned), pairing="half", base=base, ladder=ladder, scaling=rules)
+        raise bad_data(
+            "extend",
+            "axes with ladders of their own",
+            "one that they share",
+            "Then one rule is for all axes, or their positions are scaled.",
+        )
+    return RoPE(
+        2 * len(turned),
+        pairing="half",
+        base=spec.base[axis] if isinstance(spec.base, tuple) else spec.base,
+        ladder=spec.ladder,
+        scaling=spec.rules_of(axis),
+    )

@@ -97,10 +97,8 @@ def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written 
 
 def _places(config: Mapping[str, Any]) -> list[str]:
     """Where the rotations of the text may stand: the config itself or a part, as they do now."""
-    parts = [
-        key for key, value in config.items() if isinstance(value, dict) and "model_type" in value
-    ]
     stand = {"rope_parameters", "rope_scaling", "rope_theta"}
+    parts = (k for k, v in config.items() if isinstance(v, dict) and "model_type" in v)
     return sorted(["", *parts], key=lambda path: stand.isdisjoint(config[path] if path else config))
 
 
@@ -111,9 +109,11 @@ def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str
     if dialect == "hf4":
         written = _parameters(config.get("rope_scaling") or {}, wanted)
         base = written.pop("rope_theta", None)
-        scaled = None if written.get("rope_type") == "default" else written
-        theta = {} if base is None else {"rope_theta": base}
-        return {**theta, "rope_scaling": scaled, **lengths}
+        return {
+            **({} if base is None else {"rope_theta": base}),
+            "rope_scaling": None if written.get("rope_type") == "default" else written,
+            **lengths,
+        }
     stated: dict[str, Any] = dict(config.get("rope_parameters") or {})
     if kinds := {name for name, value in stated.items() if isinstance(value, dict)}:
         for name in kinds & {name.rsplit(".", 1)[-1] for name in wanted.changed}:
@@ -177,9 +177,8 @@ def lines_of(
     lines: dict[str, str] = {}
     notes: list[str] = []
     if config is None:
-        base = next(iter(wanted.specs.values())).base
-        parameters = _parameters({"rope_theta": base}, wanted)
-        lines["transformers 5, rope_parameters"] = json.dumps(parameters)
+        stated = {"rope_theta": next(iter(wanted.specs.values())).base}
+        lines["transformers 5, rope_parameters"] = json.dumps(_parameters(stated, wanted))
     else:
         newest = patched(config, "hf5", wanted)
         differs = "" if newest is None else _differs("transformers", newest, wanted)
@@ -231,8 +230,9 @@ def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str
 
 def _part(written: Written) -> tuple[str, dict[str, Any]]:
     """The part in which the rotary parameters stand, empty for the config itself, and its keys."""
-    nested = (key for key, value in written.change.items() if isinstance(value, dict))
-    part = next((key for key in nested if key != DICTIONARY), "")
+    part = next(
+        (k for k, v in written.change.items() if isinstance(v, dict) and k != DICTIONARY), ""
+    )
     return part, written.config[part] if part else written.config
 
 
@@ -261,8 +261,12 @@ def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[st
     inner = next((v for k, v in config.items() if k.endswith("text_config") and v), config)
     row = family_of("llama.cpp", inner)
     if rule is not None and row is not None and row.get("rope_type") == "default":
-        reason = f"{release_of('llama.cpp')} reads a scaling otherwise for models of this class"
-        return "", (f"{reason} ({row['source']}), so there is no line for it.",)
+        return "", (
+            (
+                f"{release_of('llama.cpp')} reads a scaling otherwise for models of this class "
+                f"({row['source']}), so there is no line for it."
+            ),
+        )
     if len(wanted.changed) < len(wanted.specs) and wanted.changed:
         return "", (LAYERS,)
     if wanted.base is not None:
@@ -320,9 +324,10 @@ def read_by(engine: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
         if row is None or keys is None:
             return None
         whole = row.get("integers", ())
-        stay = {key: value for key, value in parameters.items() if key in keys}
-        reduced[place] = {key: int(v) if key in whole else v for key, v in stay.items()}
-        reduced[place]["rope_type"] = kind
+        reduced[place] = {
+            key: int(value) if key in whole else value
+            for key, value in parameters.items() if key in keys
+        } | {"rope_type": kind}  # fmt: skip
     return {**config, DICTIONARY: reduced.get("", reduced)}
 
 

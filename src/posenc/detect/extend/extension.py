@@ -103,8 +103,11 @@ class Extension(Displayed):
     @property
     def rules(self) -> tuple[str, ...]:
         """The names of all rules that apply to some layer, in order."""
-        open_ = (layer for layer in self.layers if not layer.window)
-        return tuple(dict.fromkeys(option.name for layer in open_ for option in layer.options))
+        return tuple(
+            dict.fromkeys(
+                o.name for layer in self.layers if not layer.window for o in layer.options
+            )
+        )
 
     def wanted(self, rule: str | None = None, *, everywhere: bool = False) -> Wanted:
         """What engines are to be told; `everywhere` puts the rule into layers with a window too."""
@@ -150,8 +153,9 @@ class Extension(Displayed):
         said = any(engine.startswith("transformers") for engine in lines)
         if said or self.source is None or not windows:
             return lines, remarks
-        wanted = self.wanted(rule, everywhere=True)
-        lines, remarks = lines_of(self.source, wanted, self.architecture)
+        lines, remarks = lines_of(
+            self.source, self.wanted(rule, everywhere=True), self.architecture
+        )
         if lines.pop("llama.cpp", None):  # it takes the numbers of such layers from the file
             remarks = (*remarks, LAYERS)
         return lines, (SHARED.format(" and ".join(windows)), *remarks)
@@ -166,11 +170,10 @@ class Extension(Displayed):
                 "Give a config.json; lines() has the options of llama.cpp.",
             )
         parts = [part for part in (self.source, *self.source.values()) if isinstance(part, Mapping)]
-        newer = any("rope_parameters" in part for part in parts)
-        dialects = ("hf5", "hf4") if newer else ("hf4", "hf5")
+        dialects = sorted(("hf4", "hf5"), reverse=any("rope_parameters" in p for p in parts))
         for everywhere, dialect in itertools.product((False, True), dialects):
-            written = patched(self.source, dialect, self.wanted(rule, everywhere=everywhere))
-            if written is not None:
+            wanted = self.wanted(rule, everywhere=everywhere)
+            if (written := patched(self.source, dialect, wanted)) is not None:
                 return written.config
         raise bad_argument(
             "extend",
@@ -285,20 +288,20 @@ def extend(
     (29, 0.93)
     """
     if isinstance(source, Spec):
-        todo = "A learned table grows by posenc.resize(spec, params, length, how='tile')."
-        raise bad_argument("extend", "the config of a model", type(source).__name__, todo)
+        raise bad_argument(
+            "extend",
+            "the config of a model",
+            type(source).__name__,
+            "A learned table grows by posenc.resize(spec, params, length, how='tile').",
+        )
     if size is not None or frames is not None:
         from posenc.detect.extend.axes import extend_axes
 
         if (to, factor) != (None, None):
             raise bad_argument("extend", "size= and frames= alone", "to= or factor= beside")
-        grown: dict[str, Any] = {
-            "size": size,
-            "frames": frames,
-            "trained": trained,
-            "tokens": tokens,
-        }
-        return extend_axes(facts(source), **grown, rule=rule)
+        return extend_axes(
+            facts(source), size=size, frames=frames, trained=trained, tokens=tokens, rule=rule
+        )
     wanted, last = counted(to), counted(trained)
     check_numbers(wanted, factor, last)
     last = None if last is None else int(last)

@@ -94,8 +94,9 @@ def layer_extension(
         except PosencError as error:
             left_out[maker.name] = str(error)
     if (own := stretching(baseline.spec)) is not None and len(rows) == 1:
-        name_of = type(own).__name__
-        left_out["given"] = f"{name_of} has no factor that could grow: its divisors fit one length"
+        left_out["given"] = (
+            f"{type(own).__name__} has no factor that could grow: its divisors fit one length"
+        )
     return LayerExtension(name, baseline, tuple(rows), left_out, window)
 
 
@@ -110,10 +111,11 @@ def _option(maker: _Maker, baseline: Baseline, length: int) -> TriedRule:
                 "none up to a factor of 2**20",
             )
         spec, factor = maker.make(smallest), smallest
-    base = spec.base if maker.name in ("base", "ntk") else None
     return TriedRule(
-        maker.name, maker.label, spec, factor, base, smallest, effect(baseline, spec, length)
-    )
+        maker.name, maker.label, spec, factor,
+        spec.base if maker.name in ("base", "ntk") else None,
+        smallest, effect(baseline, spec, length),
+    )  # fmt: skip
 
 
 class _Maker(NamedTuple):
@@ -130,8 +132,11 @@ def _makers(baseline: Baseline, length: int, more: Rules | None) -> list[_Maker]
     unchanged = _Maker("none", RULES["none"].label, 1.0, lambda _: spec)
     if own is not None:
         # A rule whose length was fixed, or that has a divisor for each pair, has nothing to grow.
-        growable = getattr(own, "length", None) is None and hasattr(own, "factor")
-        if not growable or isinstance(own.factor, tuple):
+        if (
+            getattr(own, "length", None) is not None
+            or not hasattr(own, "factor")
+            or isinstance(own.factor, tuple)
+        ):
             return [unchanged]
 
         def larger(factor: float) -> Any:
@@ -153,8 +158,11 @@ def _makers(baseline: Baseline, length: int, more: Rules | None) -> list[_Maker]
 
     rules = {name: RULES[name] for name in OFFERED[1:]} | dict(more or {})
     makes = {name: functools.partial(scaled, name) for name in rules} | {"ntk": with_base}
-    rows = [_Maker(name, rules[name].label, grown, make) for name, make in makes.items()]
-    return [unchanged, *rows, _Maker("base", "larger base + training", grown, with_base)]
+    return [
+        unchanged,
+        *(_Maker(name, rules[name].label, grown, make) for name, make in makes.items()),
+        _Maker("base", "larger base + training", grown, with_base),
+    ]
 
 
 def recommended(
@@ -168,8 +176,13 @@ def recommended(
         )
     unchanged = (layer.option("none") for layer in stretched)
     if not any(option.effect.unseen for option in unchanged if option):
-        met = f"Within {trained:,} positions, every pair reaches all angles that it reaches within"
-        return "none", (f"{met} {length:,}.", "A rule would only change what the model learned.")
+        return "none", (
+            (
+                f"Within {trained:,} positions, every pair reaches all angles that it reaches "
+                f"within {length:,}."
+            ),
+            "A rule would only change what the model learned.",
+        )
     ranks = {}
     for name in dict.fromkeys(o.name for layer in stretched for o in layer.options):
         options = [option for layer in stretched if (option := layer.option(name))]
@@ -183,9 +196,13 @@ def recommended(
         )
     best = min(ranks, key=lambda name: ranks[name][:2])
     lost, change, label = ranks[best]
-    step = f"the step between neighbours changes by over 1 % in {lost or 'none'} of the fast pairs"
-    least = f"scores least within {trained:,} positions, by up to {change:.2g} of the largest score"
     return best, (
-        f"With {label}, no pair reaches an angle that training did not show, and {step}.",
-        f"Of the rules that do so with the same frequencies at every length, it changes {least}.",
+        (
+            f"With {label}, no pair reaches an angle that training did not show, and the step "
+            f"between neighbours changes by over 1 % in {lost or 'none'} of the fast pairs."
+        ),
+        (
+            "Of the rules that do so with the same frequencies at every length, it changes scores "
+            f"least within {trained:,} positions, by up to {change:.2g} of the largest score."
+        ),
     )

@@ -49,8 +49,9 @@ def _label(extension: Extension, rule: str) -> str:
     option = next((o for e in extension.layers if not e.window and (o := e.option(rule))), None)
     if option is None or rule == "none":
         return "nothing to write"
-    words = f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
-    return f"{option.label}, {words}"
+    return f"{option.label}, " + (
+        f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
+    )
 
 
 def _layer(layer: LayerExtension, length: int, width: int) -> Iterator[str]:

@@ -344,6 +344,9 @@ def why_no_rotation(plan: Reading) -> str:
     if kinds.get("table") == "Learned":
         kinds["Learned"] = "Learned"
     texts = (TODO[kind].format(kinds[kind]) for kind in TODO if kind in kinds)
-    todo = next(texts, "Nothing limits its length.")
-    received = ", ".join(sorted(set(kinds.values()))) or "no encoding"
-    return mismatch("extend", "a model that rotates queries and keys", received, todo)
+    return mismatch(
+        "extend",
+        "a model that rotates queries and keys",
+        ", ".join(sorted(set(kinds.values()))) or "no encoding",
+        next(texts, "Nothing limits its length."),
+    )

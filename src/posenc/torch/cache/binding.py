@@ -78,17 +78,20 @@ def _form(specs: Sequence[Spec], *, inside: bool = False) -> LayerForm:
     for spec in specs:
         name = type(spec).__name__
         if spec.kind == "table":
-            learned = "a learned table" if spec.parameters() else "sines"
-            fixed = f"{name}: {learned} added to the embeddings, so each key contains its position"
-            return LayerForm(fixed=fixed)
+            rows = "a learned table" if spec.parameters() else "sines"
+            return LayerForm(
+                fixed=f"{name}: {rows} added to the embeddings, so each key contains its position"
+            )
         if isinstance(spec, RotarySpec):
             if not spec.plain:
                 return LayerForm(fixed=f"{name}, which does more than turn pairs, all heads alike")
             if "v" in spec.channels.targets:
                 return LayerForm(fixed=f"{name}, which turns values too")
             rotary = spec
-    kept = "keys of an attention inside the layer, which are kept apart" if inside else ""
-    return LayerForm(None if rotary is None else as_stored(rotary), fixed=kept)
+    return LayerForm(
+        None if rotary is None else as_stored(rotary),
+        fixed="keys of an attention inside the layer, which are kept apart" if inside else "",
+    )
 
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
@@ -125,8 +128,8 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
     config: Any = model.config
     most = getattr(config.get_text_config(decoder=True), "max_position_embeddings", None)
     fixed = any(form.fixed for form in forms)  # rows of a table end somewhere
-    lengths = (spec.lengths[0] + 5 for spec in specs if spec.lengths is not None)
-    places = {0, *(place for place in ASKED if not fixed or place < (most or 4)), *lengths}
+    places = {0, *(place for place in ASKED if not fixed or place < (most or 4))}
+    places |= {spec.lengths[0] + 5 for spec in specs if spec.lengths is not None}
     # Rising, as a rule that remembers the longest sequence goes by it in a shorter one.
     with _unchanged(model):
         singles = [_single(model, place, axes, caller) for place in sorted(places)]
@@ -146,17 +149,17 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
                 sides.append("still" if alike else "turns" if turning <= 1 else "other")
             if "other" not in sides:
                 break
-        what = "other than the plan" if form.spec is None else f"other than by {form.spec!r}"
         if sides == ["still", "still"] and form.spec is None:
             result.append(form)
         elif sorted(sides) == ["still", "turns"]:
             result.append(form._replace(spec=spec, side=sides.index("turns")))
             rounded += [] if spec == form.spec else [index]
         else:
+            by = "the plan" if form.spec is None else f"by {form.spec!r}"
             raise bad_data(
                 caller,
                 f"keys of one token that move with its position as the plan says, layer {index}",
-                f"tensors that change {what} ({min(worst):.2g} times what is allowed)",
+                f"tensors that change other than {by} ({min(worst):.2g} times what is allowed)",
                 "If model.bfloat16() rounded its frequencies, posenc.torch.adopt(model) before the "
                 "prompt puts exact ones; if it does not do what its config says, pass plan=.",
             )
@@ -179,8 +182,9 @@ def _rounded(spec: RotarySpec | None) -> Iterator[RotarySpec]:
     for dtype in (torch.bfloat16, torch.float16):
         cast = torch.from_numpy(ours).float().to(dtype).double().numpy()
         with contextlib.suppress(PosencError):
-            factors = Multipliers(tuple((cast / ladder).tolist()))
-            yield spec.replace(scaling=factors, magnitude=magnitude)
+            yield spec.replace(
+                scaling=Multipliers(tuple((cast / ladder).tolist())), magnitude=magnitude
+            )
 
 
 def _compare(
@@ -222,10 +226,10 @@ def _unchanged(model: nn.Module) -> Iterator[None]:
 def _single(model: nn.Module, place: int, axes: int, caller: str) -> _Single:
     """What a model stores of one token at a position, of several axes at unlike coordinates."""
     position = torch.tensor([[[place + place * axis % 7 for axis in range(axes)]]])
-    ids = position[..., 0] if axes == 1 else position.movedim(-1, 0)
+    cache = one_token(model, caller, position[..., 0] if axes == 1 else position.movedim(-1, 0))
     return position, [
         (layer.keys, layer.values) if isinstance(getattr(layer, "keys", None), Tensor) else None
-        for layer in one_token(model, caller, ids).layers
+        for layer in cache.layers
     ]
 
 
@@ -269,7 +273,8 @@ def decoder_plan(model: nn.Module, caller: str) -> Reading:
     if parts:
         entries = [e for e in reading if f"{e.layer}.".startswith(f"{parts[0]}.")]
     else:
-        keys = [key for key in vars(config) if key.endswith("_config")]
-        others = tuple(f"{key.removesuffix('_config')}." for key in keys)
+        others = tuple(
+            f"{key.removesuffix('_config')}." for key in vars(config) if key.endswith("_config")
+        )
         entries = [e for e in reading if not f"{e.layer}.".startswith(others)]
     return Reading(tuple(entries), notes=reading.notes, model=reading.model)

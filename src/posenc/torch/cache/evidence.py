@@ -154,5 +154,6 @@ def _better(part: Tensor, rest: Tensor, rule: RotarySpec, offsets: Tensor) -> Te
     zeros = torch.zeros_like(offsets)[None, :, None]
     apart = turned(many, rule, rule, zeros, offsets[None, :, None]) - rest[:, :, None]
     mean, noise = part.mean(2), part.var(2) / part.shape[2]
-    fit = (apart * mean[:, :, None]).sum((0, 1, 3))
-    return fit / (apart.square() * noise[:, :, None]).sum((0, 1, 3)).sqrt().clamp(min=1e-300)
+    return (apart * mean[:, :, None]).sum((0, 1, 3)) / (apart.square() * noise[:, :, None]).sum(
+        (0, 1, 3)
+    ).sqrt().clamp(min=1e-300)

@@ -278,7 +278,7 @@ def of_heads(t: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     )
     part = change(whole.to_local()).contiguous()
     shape = torch.Size((*t.shape[:2], *part.shape[2:]))
-    sizes = {"shape": shape, "stride": torch.empty(shape, device="meta").stride()}
     return type(whole).from_local(
-        part, whole.device_mesh, whole.placements, run_check=False, **sizes
-    )
+        part, whole.device_mesh, whole.placements, run_check=False,
+        shape=shape, stride=torch.empty(shape, device="meta").stride(),
+    )  # fmt: skip

@@ -243,5 +243,8 @@ def coordinates(values: object, axes: int, caller: str) -> Tensor:
 def counted(caller: str, number: object, least: int = 0, most: int = MOST) -> None:
     """Raise unless it is an integer within bounds."""
     if isinstance(number, bool) or not isinstance(number, int) or not least <= number <= most:
-        end = "2**62" if most == MOST else most
-        raise bad_argument(caller, f"an integer from {least} to {end}", repr(number))
+        raise bad_argument(
+            caller,
+            f"an integer from {least} to {'2**62' if most == MOST else most}",
+            repr(number),
+        )

@@ -100,8 +100,10 @@ class MovableCache:
         count, length = len(self.ledger), self.ledger.length
         places = " and ".join(map(str, torch.unique(self.ledger.following()).tolist()[:4]))
         counted_as = f", counted as {length}" if length != count else ""
-        text = f"{len(self)} layers, {count} tokens, next position {places}{counted_as}"
-        return f"{type(self).__name__}({text})"
+        return (
+            f"{type(self).__name__}({len(self)} layers, {count} tokens, "
+            f"next position {places}{counted_as})"
+        )
 
     @property
     def delta(self) -> Tensor:
@@ -251,8 +253,9 @@ class MovableCache:
         def changed(t: Tensor) -> Tensor:
             return change(t) if t.shape[0] > 1 else t
 
-        rows = {name: changed(getattr(self.ledger, name)) for name in OF_ROWS}
-        self.ledger = self.ledger.replace(**rows)
+        self.ledger = self.ledger.replace(
+            **{name: changed(getattr(self.ledger, name)) for name in OF_ROWS}
+        )
         for layer in self.movable:
             layer.put(change(layer.keys), change(layer.values))
 

@@ -79,8 +79,7 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
                 here.tolist(),
             )
         mine = places[:, kept - int(here[0]) :] - begin
-        holes = mine.shape[1] and bool((mine.diff(dim=1) != 1).any())
-        if gaps == "keep" and layer.is_sliding and holes:
+        if gaps == "keep" and layer.is_sliding and bool((mine.diff(dim=1) != 1).any()):
             raise bad_argument(
                 "evict: keep",
                 f"no gap within the window of layer {layer.index}",
@@ -132,9 +131,9 @@ def shift(cache: C, by: Any) -> C:
     batch = cache.movable[0].batch_size
     shape = tuple(steps.shape)
     per_axis = axes > 1 and len(shape) > 1 and shape[-1] == axes and shape[-2] == count
-    fits = shape[:-1] if per_axis else shape
     refuse(
-        fits not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)),
+        (shape[:-1] if per_axis else shape)
+        not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)),
         "shift: by",
         f"a number, ({count},), ({batch}, 1) or ({batch}, {count})",
         f"shape {shape}",
@@ -234,8 +233,11 @@ def switch(cache: C, new: Any) -> C:
         counted("switch: length", new, 1)
         other.turn_to(cache.rules, new - 1)
         return other
-    plan = decoder_plan(new, "switch") if isinstance(new, nn.Module) else new
-    rules = rules_of(plan, [rule is not None for rule in cache.rules], "switch")
+    rules = rules_of(
+        decoder_plan(new, "switch") if isinstance(new, nn.Module) else new,
+        [rule is not None for rule in cache.rules],
+        "switch",
+    )
     for before, after in zip(cache.rules, rules, strict=True):
         if before is not None and after is not None:
             check_alike(before, after, "switch")
@@ -345,10 +347,9 @@ def streaming(source: Any, sinks: int, window: int) -> Any:
 def _slid(cache: C, sinks: int, window: int) -> C:
     """The first and the last tokens, where the last ones stand."""
     places, steps = _ends(cache, sinks, window, "streaming")
-    kept = evict(cache, places, gaps="keep")
     by = torch.zeros_like(places)
     by[:, :sinks] = steps
-    return shift(kept, by)
+    return shift(evict(cache, places, gaps="keep"), by)
 
 
 def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Tensor, Tensor]:

@@ -134,11 +134,14 @@ def track(
     result = _class_for(theirs)(
         ledger, [era], rules, weakref.ref(model) if model is not None else lambda: None
     )
-    pairs = [
-        layer if one is None else (one.keys, one.values)
-        for one, layer in zip(stored, layers, strict=True)
-    ]
-    result.fill(forms, pairs, seen=count)
+    result.fill(
+        forms,
+        [
+            layer if one is None else (one.keys, one.values)
+            for one, layer in zip(stored, layers, strict=True)
+        ],
+        seen=count,
+    )
     for layer in result.movable:
         layer.trim()
     return result
@@ -235,8 +238,12 @@ def _stored(index: int, layer: Any) -> _Stored | None:
 
 def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
-        dtype = str(keys.dtype).removeprefix("torch.")
-        raise bad_data(caller, "keys as they were computed", f"{dtype}: {QUANTISED}", BEFORE)
+        raise bad_data(
+            caller,
+            "keys as they were computed",
+            f"{str(keys.dtype).removeprefix('torch.')}: {QUANTISED}",
+            BEFORE,
+        )
     refuse(
         keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2],
         caller,
@@ -309,11 +316,10 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
             f"shape {tuple(where.shape[:2])}",
         )
     ledger = Ledger.of(where.contiguous(), real, 0, count)
-    if positions is None or width > 1:
+    following = {*ledger.following().tolist()}
+    if positions is None or width > 1 or len(following) > 1:
         return ledger
-    first, *others = ledger.following().tolist()
-    same = all(other == first for other in others)
-    return ledger.replace(length=max(first, count)) if same else ledger
+    return ledger.replace(length=max(*following, count))
 
 
 def _class_for(theirs: bool) -> type[MovableCache]:
