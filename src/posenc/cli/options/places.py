@@ -167,11 +167,10 @@ def places_from(
             places = _counted(spec, choice.offset or 0, (length or 0) if count is None else count)
     except click.BadParameter as error:
         raise click.UsageError(f"{options[0]}: {error.message}") from error
-    if length is not None and len(places) != length:
+    if len(places) != length and (length is not None or not len(places)):
+        of = f" for {length} tokens" if length else ", so there would be no row"
         alone = "" if count is None else f" The one position {count} alone is {count}:{count + 1}."
-        raise click.UsageError(
-            f"{options[0]}: {count_of(places, 'position')} for {length} tokens.{alone}"
-        )
+        raise click.UsageError(f"{options[0]}: {count_of(places, 'position')}{of}.{alone}")
     return places
 
 
@@ -239,8 +238,13 @@ def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
     if len(ends) not in (2, 3) or None in ends:
         return _number(piece, spec)
     first, last, step = (_bounded(end, piece) for end in (*ends, 1)[:3])
-    refuse(step == 0, f"{piece!r} has a step of 0.", click.BadParameter)
-    values = range(first, last, step)
+    values = range(first, last, step or 1)
+    refuse(
+        step == 0 or not values,
+        f"{piece!r} has {'a step of 0' if step == 0 else 'no positions'}: write FROM:TO or "
+        f"FROM:TO:STEP, where TO is left out, such as {first}:{first + 1}.",
+        click.BadParameter,
+    )
     # A range of more than 2**63 values has no len().
     refuse(
         values and abs(values[-1] - values[0]) // abs(step) >= MOST_POSITIONS,

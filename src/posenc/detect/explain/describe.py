@@ -24,8 +24,8 @@ from posenc.scaling import YaRN
 
 ORIGINS = {
     "config": "the config",
-    "preset": "the family's row",
-    "class": "the class, as the config leaves it out",
+    "preset": "posenc's entry for the family",
+    "class": "the default of the class, as the config leaves the key out",
     "format": "the format's default",
     "caller": "the caller",
     "code": "posenc's default",
@@ -34,12 +34,11 @@ ORIGINS = {
 }
 
 RESTS = {
-    "config": "stated in the config",
-    "preset": "known of the family",
-    "format": "a default of the format",
-    "file": "said by the modelling file beside it, read as text",
-    "record": "recorded by a conversion of the weights",
-    "class": "a default of its class",
+    "config": "the config",
+    "preset": "what is known of the family",
+    "format": "the format's default",
+    "file": "the modelling file beside it, read as text",
+    "record": "the record of a conversion of the weights",
 }
 
 # Where an attention factor acts.
@@ -67,11 +66,17 @@ def _sure(plan: Reading) -> str:
         fields.setdefault(source.origin, set()).add(source.field)
     if "caller" in fields:
         return "as far as the caller is right: not everything is stated or known"
-    rests = [words for origin, words in RESTS.items() if origin in fields]
-    said = "settled, with warnings" if plan.warnings else "settled"
-    assumed = ", ".join(sorted(fields.get("class", ())))
-    more = f"; the config leaves out {assumed}: the class's defaults" if assumed else ""
-    return f"{said}: {' and '.join(rests) or 'nothing of it needs a source'}{more}"
+    rests = [f"by {words}" for origin, words in RESTS.items() if origin in fields]
+    assumed = sorted(fields.get("class", ()))
+    default = f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}"
+    rests += [f"{default}, which the config leaves out"] * bool(assumed)
+    warned = "with warnings, " if plan.warnings else ""
+    return f"settled, {warned}{_listed(rests) or 'as nothing of it needs a source'}"
+
+
+def _listed(words: Sequence[Any]) -> str:
+    """The words of a list, with `and` before the last."""
+    return " and ".join(filter(None, (", ".join(map(str, words[:-1])), *map(str, words[-1:]))))
 
 
 def _note(note: Note) -> str:
@@ -205,15 +210,16 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def _schedule(plan: Plan) -> str:
-    """The shortest period and what is over: `3 rope, 1 nope, 12 times over; then 2 rope`."""
+    """The shortest period and what is over: `(3 rope, 1 nope) repeated 12 times; then 2 rope`."""
     names, count = plan.layers, len(plan.layers)
     for size in range(1, count // 2 + 1):
         if all(name == names[i % size] for i, name in enumerate(names)):
-            over = _runs(names[: count % size])
             said = (
-                f"{_runs(names[:size])}, {count // size} times over" if size > 1 else _runs(names)
+                f"({_runs(names[:size])}) repeated {count // size} times"
+                if size > 1
+                else _runs(names)
             )
-            return f"{said}; then {over}" if over else said
+            return "; then ".join(filter(None, (said, _runs(names[: count % size]))))
     return _runs(names)
 
 
@@ -276,7 +282,8 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(f"attends to {window_words(size)}{_where(own)}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
-        by_origin.setdefault(source.origin, []).append(f"{source.field} ({source.where})")
+        field = "the kind of encoding" if source.field == "kind" else source.field
+        by_origin.setdefault(source.origin, []).append(f"{field} ({source.where})")
     made += [f"from {ORIGINS[origin]}: {', '.join(fields)}" for origin, fields in by_origin.items()]
     return made
 
@@ -288,7 +295,7 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
         "interleaved": "2j and 2j + 1 turn together, GPT-J style",
     }[channels.order]
     extra = [
-        f"the {channels.part} channels of the head",
+        f"the channels that turn are the {channels.part} ones of the head",
         *(["the result is in the order of halves"] if channels.output != "same" else []),
         *(["they turn by the negative angle"] if channels.direction == "backward" else []),
         *([f"what turns: {', '.join(channels.targets)}"] if channels.targets != ("q", "k") else []),
@@ -299,13 +306,13 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     ]
     if len(spec.axes) > 1:
         arrangement = getattr(spec, "arrangement", None)
-        rule = (
-            ""
-            if arrangement is None
-            else f"; pairs are given to them by the rule {arrangement.rule}"
+        order, sizes = (getattr(arrangement, name, None) or () for name in ("order", "sizes"))
+        own = dict(zip(order or spec.axes, sizes, strict=False))
+        share = (
+            f"with {_listed([own[a] for a in spec.axes])} pairs" if own else "which share the pairs"
         )
-        sizes = getattr(arrangement, "sizes", None)
-        made.append(f"axes {', '.join(spec.axes)}{rule}{'' if sizes is None else f' {sizes}'}")
+        rule = "" if arrangement is None else f", {share}, by the rule {arrangement.rule}"
+        made.append(f"axes {', '.join(spec.axes)}{rule}")
     scalings = []
     if isinstance(spec, RoPE):
         each = f" for {', '.join(spec.axes)}" if len(spec.bases) > 1 else ""

@@ -22,7 +22,7 @@ from posenc.detect.explain.spellings import BASES, FRACTIONS, GLOBAL, LOCAL, LOC
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")
-# What no dialect states, and a reader must know of the family or be told.
+# What no dialect states, and code that reads a config must know of the family or be told.
 UNSTATED = {
     "pairing": "the pairing of channels",
     "ladder": "the rule of the ladder",
@@ -79,7 +79,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     sources = {(s.field, s.origin) for entry in before for s in entry.sources}
     unstated = {field for field, origin in sources if origin in ("preset", "caller")}
     lost += [
-        f"{words} is not stated: a reader must know the family"
+        f"no key of the config states {words}, so code that reads it must know the family"
         for field, words in UNSTATED.items()
         if field in unstated
     ]

@@ -32,7 +32,7 @@ def lines(extension: Extension, width: int = 1000) -> Iterator[str]:
     yield from ("", *LEGEND, "")
     chosen = extension.rule if rule is None else rule
     label = _label(extension, chosen) if chosen or rule is not None else "no rule"
-    yield f"{'first rule in this order' if rule is None else 'asked for'}: {label}"
+    yield f"{'first rule, in the order explained below' if rule is None else 'asked for'}: {label}"
     for sentence in extension.reasons if rule is None else extension.reasons[-1:]:
         yield f"  {sentence}"
     if chosen:
@@ -50,7 +50,7 @@ def _label(extension: Extension, rule: str) -> str:
     if option is None or rule == "none":
         return "nothing to write"
     words = f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
-    return f"{option.label}, {words}"
+    return f"{option.label!r}, with {words}"
 
 
 def _layer(layer: LayerExtension, length: int, width: int) -> Iterator[str]:

@@ -300,7 +300,10 @@ def _scales(spec: Any) -> list[dict[str, Any]]:
     if not isinstance(spec, Sinusoidal) or spec.dim < 2:
         return []
     stated = spec.magnitude.table(spec.dim)
-    named = {1.0: "the table is not scaled", math.sqrt(spec.dim): "the table is times sqrt(d)"}
+    named = {
+        1.0: "the table is not scaled",
+        math.sqrt(spec.dim): "the table is multiplied by sqrt(d)",
+    }
     return [
         {"words": (words,), "scale": factor / stated}
         for factor, words in named.items()

@@ -48,7 +48,7 @@ class Finding(Displayed):
     --------
     >>> from posenc.torch import Finding
     >>> print(Finding(2, "key", field="base", expected="10000", found="500000"))
-    layer 2, key: base: 10000 against 500000
+    layer 2, key: base: expected 10000, found 500000
     """
 
     layer: int
@@ -68,7 +68,7 @@ class Finding(Displayed):
             if numbers:
                 one = name[:-1] if len(numbers) == 1 else name
                 parts.append(f"{one} {_listed(numbers)}")
-        return f"{', '.join(parts)}: {self.field}: {self.expected} against {self.found}"
+        return f"{', '.join(parts)}: {self.field}: expected {self.expected}, found {self.found}"
 
 
 @final
@@ -316,8 +316,12 @@ def _rolled(layers: tuple[TracedLayer, ...]) -> list[str]:
             lines[-1][1].append(layer.index)
         else:
             lines.append((text, [layer.index]))
-    return [f"layers {own[0]}–{own[-1]}: {text}" if len(own) > 1 else f"layer {own[0]}: {text}"
-            for text, own in lines]  # fmt: skip
+    return [
+        f"layers {own[0]}–{own[-1]}, as they ran: {text}"
+        if len(own) > 1
+        else f"layer {own[0]}, as it ran: {text}"
+        for text, own in lines
+    ]
 
 
 def _listed(numbers: tuple[int, ...]) -> str:
