@@ -108,7 +108,7 @@ def doctor(
     >>> def engine(positions):                               # forgets the base
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
     >>> print(posenc.doctor(config, engine).faults[0].text)
-    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    attention: base: 500000 against 10000, the default; cos and sin differ by up to 2, noticeably from position 1 on
     """
     about = facts(model, pairing=stored, base=base, config=config)
     if about.weights is None and folder_of(model) is None:

@@ -168,9 +168,11 @@ def places_from(
     except click.BadParameter as error:
         raise click.UsageError(f"{options[0]}: {error.message}") from error
     if len(places) != length and (length is not None or not len(places)):
-        of = f" for {length} tokens" if length else ", so there would be no row"
         alone = "" if count is None else f" The one position {count} alone is {count}:{count + 1}."
-        raise click.UsageError(f"{options[0]}: {count_of(places, 'position')}{of}.{alone}")
+        raise click.UsageError(
+            f"{options[0]}: {count_of(places, 'position')}"
+            f"{f' for {length} tokens' if length else ', so there would be no row'}.{alone}"
+        )
     return places
 
 

@@ -68,10 +68,14 @@ def _sure(plan: Reading) -> str:
         return "as far as the caller is right: not everything is stated or known"
     rests = [f"by {words}" for origin, words in RESTS.items() if origin in fields]
     assumed = sorted(fields.get("class", ()))
-    default = f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}"
-    rests += [f"{default}, which the config leaves out"] * bool(assumed)
-    warned = "with warnings, " if plan.warnings else ""
-    return f"settled, {warned}{_listed(rests) or 'as nothing of it needs a source'}"
+    rests += bool(assumed) * [
+        f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, which the config "
+        + "leaves out"
+    ]
+    return (
+        f"settled, {'with warnings, ' if plan.warnings else ''}"
+        f"{_listed(rests) or 'as nothing of it needs a source'}"
+    )
 
 
 def _listed(words: Sequence[Any]) -> str:
@@ -282,8 +286,9 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(f"attends to {window_words(size)}{_where(own)}")
     by_origin: dict[str, list[str]] = {}
     for source in entry.sources:
-        field = "the kind of encoding" if source.field == "kind" else source.field
-        by_origin.setdefault(source.origin, []).append(f"{field} ({source.where})")
+        by_origin.setdefault(source.origin, []).append(
+            f"{'the kind of encoding' if source.field == 'kind' else source.field} ({source.where})"
+        )
     made += [f"from {ORIGINS[origin]}: {', '.join(fields)}" for origin, fields in by_origin.items()]
     return made
 
@@ -306,13 +311,13 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     ]
     if len(spec.axes) > 1:
         arrangement = getattr(spec, "arrangement", None)
-        order, sizes = (getattr(arrangement, name, None) or () for name in ("order", "sizes"))
-        own = dict(zip(order or spec.axes, sizes, strict=False))
-        share = (
-            f"with {_listed([own[a] for a in spec.axes])} pairs" if own else "which share the pairs"
+        order, sizes = (getattr(arrangement, name, None) for name in ("order", "sizes"))
+        own = dict(zip(order or spec.axes, sizes or (), strict=False))  # stated in the order
+        share = f"with {_listed([*map(own.get, spec.axes)])} pairs" if own else "sharing the pairs"
+        made.append(
+            f"axes {', '.join(spec.axes)}"
+            + ("" if arrangement is None else f", {share}, by the rule {arrangement.rule}")
         )
-        rule = "" if arrangement is None else f", {share}, by the rule {arrangement.rule}"
-        made.append(f"axes {', '.join(spec.axes)}{rule}")
     scalings = []
     if isinstance(spec, RoPE):
         each = f" for {', '.join(spec.axes)}" if len(spec.bases) > 1 else ""
@@ -329,8 +334,7 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     if "temperature" in told:
         made.append("the scores of a query grow with its position (temperature)")
     if waves := told.get("wavelengths"):
-        count = told["pairs_that_do_not_turn"]
-        still = f"; {count} pairs do not turn" if count else ""
+        still = f"; {count} pairs do not turn" if (count := told["pairs_that_do_not_turn"]) else ""
         made.append(
             f"wavelengths from {_of_positions(waves['shortest'])} to "
             f"{_of_positions(waves['longest'])} positions{still}"

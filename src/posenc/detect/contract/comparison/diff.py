@@ -229,7 +229,7 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     >>> def engine(positions):                               # forgets the base
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
     >>> print(posenc.diff(config, engine).differences[0].text)
-    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    attention: base: 500000 against 10000, the default; cos and sin differ by up to 2, noticeably from position 1 on
     """
     from posenc.detect.contract.comparison.compare import comparison
     from posenc.detect.contract.sides.sides import side_of
