@@ -88,7 +88,7 @@ def ids(wrong: str, answer: Any) -> Any:
 
 
 MUTANTS = {
-    "another base": (changed(base=10_100.0), r"10000 against 10100; cos and sin differ by up to 0.2"),
+    "another base": (changed(base=10_100.0), r"10000 against 10100; cos and sin differ by up to"),
     "one position late": (changed(start=1), r"positions: position p against position p \+ 1"),
     "an attention factor": (changed(factor=1.01), r"attention_factor: 1 against 1.01"),
     "another pairing": (changed(order="interleaved"), r"pairing.order: half against interleaved"),

@@ -167,11 +167,10 @@ def places_from(
             places = _counted(spec, choice.offset or 0, (length or 0) if count is None else count)
     except click.BadParameter as error:
         raise click.UsageError(f"{options[0]}: {error.message}") from error
-    if len(places) != length and (length is not None or not len(places)):
+    if length is not None and len(places) != length:
         alone = "" if count is None else f" The one position {count} alone is {count}:{count + 1}."
         raise click.UsageError(
-            f"{options[0]}: {count_of(places, 'position')}"
-            f"{f' for {length} tokens' if length else ', so there would be no row'}.{alone}"
+            f"{options[0]}: {count_of(places, 'position')} for {length} tokens.{alone}"
         )
     return places
 
