@@ -69,7 +69,10 @@ def _sure(plan: Reading) -> str:
     rests = [f"by {words}" for origin, words in RESTS.items() if origin in fields]
     assumed = sorted(fields.get("class", ()))
     rests += bool(assumed) * [
-        f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, which it leaves out"
+        (
+            f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, "
+            "which the config leaves out"
+        )
     ]
     return (
         f"settled, {'with warnings, ' if plan.warnings else ''}"

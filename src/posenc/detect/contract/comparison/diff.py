@@ -228,8 +228,8 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     ...           "max_position_embeddings": 8192}
     >>> def engine(positions):                               # forgets the base
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
-    >>> print(*posenc.diff(config, engine).differences[0].text.split("; "), sep="\n")
-    attention: base: 500000 against 10000, the default
+    >>> print(posenc.diff(config, engine).differences[0].text.replace("; ", ";" + chr(10)))
+    attention: base: 500000 against 10000, the default;
     cos and sin differ by up to 2, noticeably from position 1 on
     """
     from posenc.detect.contract.comparison.compare import comparison
