@@ -79,7 +79,7 @@ def test_the_other_dialect(tmp_path: Path) -> None:
     assert result.exit_code == 0
     written = json.loads(result.stdout)
     assert written["rope_parameters"]["sliding_attention"]["rope_theta"] == 10000.0
-    assert "lost: the pairing" in result.stderr
+    assert "states the pairing" in result.stderr
     result = run(saved(tmp_path, written), "--dialect", "hf4", "--json")
     found = json.loads(result.output)
     assert found["config"]["rope_local_base_freq"] == 10000.0
