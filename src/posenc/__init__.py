@@ -24,7 +24,7 @@ def __getattr__(name: str) -> Any:
     if name not in _names.HOMES:
         if _names.has_part(__path__, name):
             # `from posenc import registry` asks first, and goes on to import it.
-            todo = _names.INSIDE.get(name, "dir(posenc) has its names.")
+            todo = _names.INSIDE.get(name, "dir(posenc) lists its names.")
             raise AttributeError(f"posenc.{name} is not part of the interface. {todo}")
         from posenc._core.foreign import name_advice
 

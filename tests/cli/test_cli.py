@@ -147,6 +147,17 @@ def test_positions(run: Run, text: str, expected: list[int]) -> None:
     np.testing.assert_array_equal(found["encoding"], posenc.table(posenc.Sinusoidal(8), expected))
 
 
+@pytest.mark.parametrize("text", ["3:1", "3:3", "1:3:-1", "5,3:1", "0:4:0"])
+def test_a_range_without_positions_is_refused(run: Run, text: str) -> None:
+    told = run("table", "--dim", "4", "--positions", text, code=2).output
+    assert ("has a step of 0" if ":0" in text[1:]
+            else "has no positions") in told  # fmt: skip
+    assert (
+        len(json.loads(run("table", "--dim", "4", "--positions", "3:4", "--json").output)["table"])
+        == 1
+    )
+
+
 def test_offset(run: Run) -> None:
     assert json.loads(run("encode", "a b", "--offset", "7", "--json").stdout)["positions"] == [7, 8]
 

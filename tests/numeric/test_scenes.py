@@ -173,4 +173,4 @@ def test_a_name_that_nothing_has_is_told(text: str) -> None:
 def test_a_rule_is_its_json() -> None:
     made = rule(facts=(("fps", 24.0), ("step", "required")), ends=(3, None, 4), pixels=(4, 8, 8))
     assert posenc.from_json(posenc.to_json(made)) == made
-    assert str(made) == "a scene of text (i, 0, 0), image (text.tokens, h, w)"
+    assert str(made) == "text tokens at (i, 0, 0), image tokens at (text.tokens, h, w)"

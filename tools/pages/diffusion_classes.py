@@ -36,7 +36,7 @@ def _cells(name: str) -> Iterator[tuple[str, ...]]:
         yield (f"`{name}`", "", f"refused: {error}", *[""] * 4)
     for entry in plan:
         spec: Any = entry.spec
-        scene = "" if entry.positions is None else str(entry.positions).removeprefix("a scene of ")
+        scene = "" if entry.positions is None else str(entry.positions)
         what = entry.convolution or (type(spec).__name__ if spec is not None else "no positions")
         cells = ("", "", "")
         if isinstance(spec, RotarySpec):

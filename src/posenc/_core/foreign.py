@@ -164,7 +164,7 @@ def kind_of(name: str) -> str:
     return SPECS[name].split(".")[2] if name in SPECS else ""
 
 
-def name_advice(name: str, choices: Collection[str]) -> str:
+def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> str:
     """What somebody means by a name that a package does not have."""
     by_letters = {letters(choice): choice for choice in choices}
     if near := by_letters.get(letters(name)):
@@ -189,7 +189,7 @@ def name_advice(name: str, choices: Collection[str]) -> str:
     return (
         _meant(name, (*own, *APART, *NAMES))
         or guess
-        or "dir() has its names, `posenc list` all encodings."
+        or f"dir({module}) lists its names, and `posenc list` lists all encodings."
     )
 
 
@@ -222,7 +222,7 @@ def taught(module: str, choices: Collection[str]) -> Callable[[str], NoReturn]:
 
     def unknown(name: str) -> NoReturn:
         # An import asks for `__path__`; finding words takes 6 ms.
-        hint = "" if name.startswith("_") else name_advice(name, choices)
+        hint = "" if name.startswith("_") else name_advice(name, choices, module)
         raise AttributeError(f"{module} has no {name!r}. {hint}")
 
     return unknown

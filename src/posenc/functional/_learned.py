@@ -253,7 +253,7 @@ def _learned_arrays(spec: Spec, params: Mapping[str, Array]) -> dict[str, Array]
             "resize: params",
             "the arrays of the spec",
             params,
-            "`posenc.init(spec, seed)` makes the first ones.",
+            "`posenc.init(spec, seed)` makes initial params.",
         )
     first = next(iter(params.values()))
     xp = namespace(first, "resize: params")

@@ -31,7 +31,8 @@ def __getattr__(name: str) -> Any:
             raise AttributeError(name)  # an import goes on to find it
         from posenc._core.foreign import name_advice
 
-        raise AttributeError(f"posenc.plot has no picture {name!r}. {name_advice(name, __all__)}")
+        todo = name_advice(name, __all__, "posenc.plot")
+        raise AttributeError(f"posenc.plot has no picture {name!r}. {todo}")
     from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
 
     picture = getattr(pictures, name)

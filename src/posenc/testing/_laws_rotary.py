@@ -84,7 +84,7 @@ def _long(length: int) -> list[tuple[int, int, int, int]]:
 
 @law(
     "long",
-    "scores depend on the distance alone, within 2^-7 of the lengths, in up to 133,000 tokens",
+    "in up to 133,000 tokens, scores depend on the distance alone, to within 2^-7 of |q| |k|",
     "rotary",
 )
 def long_rotary(lab: Lab) -> Found:
@@ -101,7 +101,7 @@ def long_rotary(lab: Lab) -> Found:
     worst = (0.0, bound)
     for m, n, i, j in _long(length):
         near, far = turned[0][m] @ turned[1][n], turned[0][i] @ turned[1][j]
-        places = {"query at": [m, i], "key at": [n, j], "length": length}
+        places = {"query at": f"{m} and key at {n}, against query at {i} and key at {j}"}
         worst = max(worst, lab.same(np.array([far]), np.array([near]), bound, **places))
     # A token that does not turn is not at the distance that it has from others, either:
     # neighbours differ as they do at the start, wherever they are.

@@ -137,7 +137,7 @@ def _turned_back(lab: Lab, places: np.ndarray) -> Found:
 
 @law(
     "compile",
-    "torch.compile makes torch.compile makes one graph without breaks, at most two for six lengths",
+    "torch.compile makes one graph without breaks, at most two for six lengths",
     "rotary",
 )
 def compiled(lab: Lab) -> Found:

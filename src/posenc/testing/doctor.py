@@ -107,8 +107,9 @@ def doctor(
     >>> config = {"model_type": "llama", "head_dim": 64, "rope_theta": 500000.0}
     >>> def engine(positions):                               # forgets the base
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
-    >>> print(posenc.doctor(config, engine).faults[0].text)
-    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    >>> print(posenc.doctor(config, engine).faults[0].text.replace("; ", ";" + chr(10)))
+    attention: base: 500000 against 10000, the default;
+    cos and sin differ by up to 2, noticeably from position 1 on
     """
     about = facts(model, pairing=stored, base=base, config=config)
     if about.weights is None and folder_of(model) is None:

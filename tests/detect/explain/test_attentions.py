@@ -326,7 +326,7 @@ def test_what_is_told() -> None:
     assert "pairing interleaved" in main
     assert "the trailing channels" in main
     assert "pairing half" in inner
-    assert "the leading channels" in inner
+    assert "the leading ones of the head" in inner
     told = json.loads(json.dumps(describe(plan)))
     assert [row.get("attention", "") for row in told["layers"]] == ["", "indexer"]
 

@@ -37,7 +37,7 @@ def test_words(tmp_path: Path) -> None:
         "attention factor 1.13863: multiplies cosines and sines, so its square multiplies scores",
         "wavelengths from 6.283 to 20,253,023 positions",
         "40 of 64 pairs complete a turn within 32,768 positions, before the extension",
-        "from the family's row: pairing (llama)",
+        "from posenc's entry for the family: pairing (llama)",
         "from the format's default: scaling.beta_fast (beta_fast)",
     ):
         assert words in result.output, words
@@ -79,7 +79,7 @@ def test_the_other_dialect(tmp_path: Path) -> None:
     assert result.exit_code == 0
     written = json.loads(result.stdout)
     assert written["rope_parameters"]["sliding_attention"]["rope_theta"] == 10000.0
-    assert "lost: the pairing" in result.stderr
+    assert "states the pairing" in result.stderr
     result = run(saved(tmp_path, written), "--dialect", "hf4", "--json")
     found = json.loads(result.output)
     assert found["config"]["rope_local_base_freq"] == 10000.0
@@ -91,10 +91,7 @@ def test_layers_without_positions_and_grids(tmp_path: Path) -> None:
     result = run(saved(tmp_path, config))
     assert "without positions (layer 1; 1 in all)\n  no positions" in result.output
     vision = {"model_type": "pixtral", "head_dim": 64, "rope_theta": 1e4}
-    assert (
-        "axes h, w; pairs are given to them by the rule parity"
-        in run(saved(tmp_path, vision)).output
-    )
+    assert "axes h, w, sharing the pairs, by the rule parity" in run(saved(tmp_path, vision)).output
 
 
 @pytest.mark.parametrize(

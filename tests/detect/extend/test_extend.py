@@ -513,7 +513,7 @@ def test_the_command(tmp_path: Path) -> None:
         "llama: trained on 8,192 positions, asked for 131,072, 16 times as many",
         "64 pairs. Within 8,192 positions, 29 slow pairs complete no turn and 19 fast pairs",
         "unchanged                    1      29    0.93     0      1   0.00",
-        "first rule in this order: Llama 3, factor 16",
+        "first rule, in the order explained below: 'Llama 3', with factor 16",
         "contradicted two claims",
         "Quality is not predicted",
         "--max-model-len 131072",

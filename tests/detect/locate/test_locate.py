@@ -189,7 +189,7 @@ def test_siblings_are_found_by_values() -> None:
         (stated.replace(ladder=posenc.Ladder(denominator="n-1")), "the exponent is j/(n-1)"),
         (
             stated.replace(magnitude=posenc.Magnitude(table_scale="sqrt_dim")),
-            "the table is times sqrt(d)",
+            "the table is multiplied by sqrt(d)",
         ),
     ):
         x = row(changed, 321)
@@ -337,7 +337,7 @@ def test_other_conventions_are_named() -> None:
     assert found.convention == (
         "the exponent is j/(n-1)",
         "the sines come first, then the cosines",
-        "the table is times sqrt(d)",
+        "the table is multiplied by sqrt(d)",
     )
     best = found.best
     assert best is not None

@@ -223,7 +223,10 @@ def test_gemma_3_as_it_is_published() -> None:
     assert local.spec == posenc.RoPE(256, pairing="half", base=1e4)
     assert {s.origin for s in full.sources if s.field in ("base", "dim")} == {"class"}
     assert "transformers 5.23" in next(s.where for s in full.sources if s.field == "base")
-    assert "leaves out base, dim: the class's defaults" in describe(plan)["sure"]
+    assert (
+        "by the class's defaults of base and dim, which the config leaves out"
+        in describe(plan)["sure"]
+    )
 
 
 def test_scaling_of_older_files_reaches_the_layers_that_the_class_gives_it() -> None:

@@ -97,10 +97,10 @@ def test_sizes_may_be_changed_and_are_checked() -> None:
 @pytest.mark.parametrize(
     ("name", "first"),
     [
-        ("llama4", "48 layers: 3 rope, 1 nope, 12 times over"),
-        ("gemma3", "26 layers: 5 local, 1 global, 4 times over; then 2 local"),
+        ("llama4", "48 layers: (3 rope, 1 nope) repeated 12 times"),
+        ("gemma3", "26 layers: (5 local, 1 global) repeated 4 times; then 2 local"),
         ("bloom", "70 layers: 70 alibi"),
-        ("modernbert", "22 layers: 1 global, 2 local, 7 times over; then 1 global"),
+        ("modernbert", "22 layers: (1 global, 2 local) repeated 7 times; then 1 global"),
     ],
 )
 def test_schedules_in_words(name: str, first: str) -> None:
@@ -111,7 +111,7 @@ def test_the_command_explains_a_plan() -> None:
     result = CliRunner().invoke(app, ["explain", "--plan", "llama4"])
     assert result.exit_code == 0
     for words in (
-        "llama4: 48 layers: 3 rope, 1 nope, 12 times over",
+        "llama4: 48 layers: (3 rope, 1 nope) repeated 12 times",
         "rope (layers 0, 1, 2, 4, 5, 6, 8, 9, …; 36 in all)",
         "nope (layers 3, 7,",
         "no positions",

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, NamedTuple, final
 import numpy as np
 
 from posenc._core import expressions
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import ArgumentError, bad_argument, suggest
 from posenc._core.positions.counting import Affine, is_count, moved
 from posenc._core.spec.spec import Value
 
@@ -378,11 +378,12 @@ class SceneRule(Value):
         >>> rule.cells(height=480, width=832, frames=81)
         (21, 30, 52)
         """
-        todo = (
-            "Read the folder of the pipeline, where vae/config.json lies beside the transformer, "
-            "or count tokens yourself."
-        )
-        need(bool(self.pixels), "cells", "a scene with the config of its VAE", "none", todo)
+        if not self.pixels:
+            raise ArgumentError(
+                "a size in pixels can only be counted in tokens with the config of the VAE, and "
+                "none was read. Give the folder of the pipeline, where vae/config.json lies beside "
+                "the transformer, or give sizes in tokens."
+            )
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
             fits = is_count(size) and size >= step and size % step == 0
@@ -392,5 +393,8 @@ class SceneRule(Value):
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:
-        parts = (f"{p.name} ({', '.join(p.coordinates) or 'does not turn'})" for p in self.parts)
-        return f"a scene of {', '.join(parts)}"
+        places = (f"at ({', '.join(p.coordinates)})" if p.coordinates else "that do not turn"
+                  for p in self.parts)  # fmt: skip
+        return ", ".join(
+            f"{part.name} tokens {place}" for part, place in zip(self.parts, places, strict=True)
+        )

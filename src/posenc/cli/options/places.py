@@ -239,8 +239,13 @@ def _piece(piece: str, spec: TableSpec) -> Sequence[Any]:
     if len(ends) not in (2, 3) or None in ends:
         return _number(piece, spec)
     first, last, step = (_bounded(end, piece) for end in (*ends, 1)[:3])
-    refuse(step == 0, f"{piece!r} has a step of 0.", click.BadParameter)
-    values = range(first, last, step)
+    values = range(first, last, step or 1)
+    refuse(
+        step == 0 or not values,
+        f"{piece!r} has {'a step of 0' if step == 0 else 'no positions'}: write FROM:TO or "
+        f"FROM:TO:STEP, where TO is left out, such as {first}:{first + 1}.",
+        click.BadParameter,
+    )
     # A range of more than 2**63 values has no len().
     refuse(
         values and abs(values[-1] - values[0]) // abs(step) >= MOST_POSITIONS,

@@ -25,8 +25,8 @@ from posenc.scaling import YaRN
 
 ORIGINS = {
     "config": "the config",
-    "preset": "the family's row",
-    "class": "the class, as the config leaves it out",
+    "preset": "posenc's entry for the family",
+    "class": "the default of the class, as the config leaves the key out",
     "format": "the format's default",
     "caller": "the caller",
     "code": "posenc's default",
@@ -35,12 +35,11 @@ ORIGINS = {
 }
 
 RESTS = {
-    "config": "stated in the config",
-    "preset": "known of the family",
-    "format": "a default of the format",
-    "file": "said by the modelling file beside it, read as text",
-    "record": "recorded by a conversion of the weights",
-    "class": "a default of its class",
+    "config": "the config",
+    "preset": "what is known of the family",
+    "format": "the format's default",
+    "file": "the modelling file beside it, read as text",
+    "record": "the record of a conversion of the weights",
 }
 
 # Where an attention factor acts.
@@ -68,11 +67,23 @@ def _sure(plan: Reading) -> str:
         fields.setdefault(source.origin, set()).add(source.field)
     if "caller" in fields:
         return "as far as the caller is right: not everything is stated or known"
-    rests = [words for origin, words in RESTS.items() if origin in fields]
-    said = "settled, with warnings" if plan.warnings else "settled"
-    assumed = ", ".join(sorted(fields.get("class", ())))
-    more = f"; the config leaves out {assumed}: the class's defaults" if assumed else ""
-    return f"{said}: {' and '.join(rests) or 'nothing of it needs a source'}{more}"
+    rests = [f"by {words}" for origin, words in RESTS.items() if origin in fields]
+    assumed = sorted(fields.get("class", ()))
+    rests += bool(assumed) * [
+        (
+            f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, "
+            "which the config leaves out"
+        )
+    ]
+    return (
+        f"settled, {'with warnings, ' if plan.warnings else ''}"
+        f"{_listed(rests) or 'as nothing of it needs a source'}"
+    )
+
+
+def _listed(words: Sequence[Any]) -> str:
+    """The words of a list, with `and` before the last."""
+    return " and ".join(filter(None, (", ".join(map(str, words[:-1])), *map(str, words[-1:]))))
 
 
 def _note(note: Note) -> str:
@@ -205,15 +216,16 @@ def plan_lines(plan: Plan) -> list[str]:
 
 
 def _schedule(plan: Plan) -> str:
-    """The shortest period and what is over: `3 rope, 1 nope, 12 times over; then 2 rope`."""
+    """The shortest period and what is over: `(3 rope, 1 nope) repeated 12 times; then 2 rope`."""
     names, count = plan.layers, len(plan.layers)
     for size in range(1, count // 2 + 1):
         if all(name == names[i % size] for i, name in enumerate(names)):
-            over = _runs(names[: count % size])
             said = (
-                f"{_runs(names[:size])}, {count // size} times over" if size > 1 else _runs(names)
+                f"({_runs(names[:size])}) repeated {count // size} times"
+                if size > 1
+                else _runs(names)
             )
-            return f"{said}; then {over}" if over else said
+            return "; then ".join(filter(None, (said, _runs(names[: count % size]))))
     return _runs(names)
 
 
@@ -274,7 +286,10 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
         made.append(f"the file was written with its weights reordered from {entry.permuted}")
     for size, own in entry.windows if has_window(entry) or len(entry.windows) > 1 else ():
         made.append(f"attends to {window_words(size)}{_where(own)}")
-    by_origin = grouped((s.origin, f"{s.field} ({s.where})") for s in entry.sources)
+    by_origin = grouped(
+        (s.origin, f"{'the kind of encoding' if s.field == 'kind' else s.field} ({s.where})")
+        for s in entry.sources
+    )
     made += [f"from {ORIGINS[origin]}: {', '.join(fields)}" for origin, fields in by_origin.items()]
     return made
 
@@ -286,7 +301,7 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
         "interleaved": "2j and 2j + 1 turn together, GPT-J style",
     }[channels.order]
     extra = [
-        f"the {channels.part} channels of the head",
+        f"the channels that turn are the {channels.part} ones of the head",
         *(["the result is in the order of halves"] if channels.output != "same" else []),
         *(["they turn by the negative angle"] if channels.direction == "backward" else []),
         *([f"what turns: {', '.join(channels.targets)}"] if channels.targets != ("q", "k") else []),
@@ -297,13 +312,13 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     ]
     if len(spec.axes) > 1:
         arrangement = getattr(spec, "arrangement", None)
-        rule = (
-            ""
-            if arrangement is None
-            else f"; pairs are given to them by the rule {arrangement.rule}"
+        order, sizes = (getattr(arrangement, name, None) for name in ("order", "sizes"))
+        own = dict(zip(order or spec.axes, sizes or (), strict=False))  # stated in the order
+        share = f"with {_listed([*map(own.get, spec.axes)])} pairs" if own else "sharing the pairs"
+        made.append(
+            f"axes {', '.join(spec.axes)}"
+            + ("" if arrangement is None else f", {share}, by the rule {arrangement.rule}")
         )
-        sizes = getattr(arrangement, "sizes", None)
-        made.append(f"axes {', '.join(spec.axes)}{rule}{'' if sizes is None else f' {sizes}'}")
     scalings = []
     if isinstance(spec, RoPE):
         each = f" for {', '.join(spec.axes)}" if len(spec.bases) > 1 else ""
@@ -320,8 +335,7 @@ def _rotary_lines(spec: RotarySpec, told: dict[str, Any]) -> list[str]:
     if "temperature" in told:
         made.append("the scores of a query grow with its position (temperature)")
     if waves := told.get("wavelengths"):
-        count = told["pairs_that_do_not_turn"]
-        still = f"; {count} pairs do not turn" if count else ""
+        still = f"; {count} pairs do not turn" if (count := told["pairs_that_do_not_turn"]) else ""
         made.append(
             f"wavelengths from {_of_positions(waves['shortest'])} to "
             f"{_of_positions(waves['longest'])} positions{still}"

@@ -31,7 +31,7 @@ from posenc.detect.explain.rotary.entries import has_rotary, parameters
 from posenc.presets.families import ClassDefaults, class_defaults
 
 DIALECTS = ("hf4", "hf5")
-# What no dialect states, and a reader must know of the family or be told.
+# What no dialect states, and code that reads a config must know of the family or be told.
 UNSTATED = {
     "pairing": "the pairing of channels",
     "ladder": "the rule of the ladder",
@@ -88,7 +88,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     sources = (source for entry in before for source in entry.sources)
     unstated = {source.field for source in sources if source.origin in ("preset", "caller")}
     lost += [
-        f"{words} is not stated: a reader must know the family"
+        f"no key of the config states {words}, so code that reads it must know the family"
         for field, words in UNSTATED.items()
         if field in unstated
     ]

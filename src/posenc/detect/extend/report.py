@@ -32,7 +32,7 @@ def lines(extension: Extension, width: int = 1000) -> Iterator[str]:
     yield from ("", *LEGEND, "")
     chosen = extension.rule if rule is None else rule
     label = _label(extension, chosen) if chosen or rule is not None else "no rule"
-    yield f"{'first rule in this order' if rule is None else 'asked for'}: {label}"
+    yield f"{'first rule, in the order explained below' if rule is None else 'asked for'}: {label}"
     for sentence in extension.reasons if rule is None else extension.reasons[-1:]:
         yield f"  {sentence}"
     if chosen:
@@ -49,7 +49,7 @@ def _label(extension: Extension, rule: str) -> str:
     option = next((o for e in extension.layers if not e.window and (o := e.option(rule))), None)
     if option is None or rule == "none":
         return "nothing to write"
-    return f"{option.label}, " + (
+    return f"{option.label!r}, with " + (
         f"base {option.base:.9g}" if option.base else f"factor {_number(option.factor)}"
     )
 

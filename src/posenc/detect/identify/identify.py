@@ -220,7 +220,7 @@ def _unread(array: Array, kind: str | None, why: str) -> Finding:
 
 def _nothing(array: Array, *, asked: bool) -> Finding | None:
     remark = (
-        "no ladder of frequencies or slopes rebuilds it"
+        "no rule of frequencies or slopes that posenc knows gives these numbers"
         if LEAST_VECTOR <= array.size <= LONGEST
         else f"a vector of {LEAST_VECTOR} to {LONGEST:,} numbers, or a table, can be told"
     )

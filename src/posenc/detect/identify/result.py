@@ -201,8 +201,16 @@ class Identification(Displayed):
 
 def lines(result: Identification, *, most: int) -> Iterator[str]:
     """An identification for people: in full up to `most` findings, beyond that a line for each."""
-    plural, verb = "" if result.arrays == 1 else "s", "holds" if len(result) == 1 else "hold"
-    yield f"{result.source}: {len(result)} of {result.arrays} array{plural} {verb} positions"
+    holds = {
+        f"hold{'s' * (len(result) == 1)}"
+        if one.verdict in ("claimed", "close", "by_name")
+        else "could hold"
+        for one in result
+    }
+    yield (
+        f"{result.source}: {len(result)} of {result.arrays} array{'s' * (result.arrays != 1)} "
+        f"{' or '.join(sorted(holds, reverse=True)) or 'hold'} positions"
+    )
     yield from (f"  {remark}" for remark in result.remarks)
     if len(result) <= most:
         yield from (line for finding in result for line in ("", *_block(finding)))

@@ -150,7 +150,7 @@ def _fit(
     penalty: float = 0.0,
 ) -> Fit:
     if not math.isclose(hit.scale, 1.0, rel_tol=1e-3):
-        words = (*words, f"its size is times {hit.scale:.6g}")
+        words = (*words, f"its size is multiplied by {hit.scale:.6g}")
     return hit.fit(words, spec, within, penalty)
 
 

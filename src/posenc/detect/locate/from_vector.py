@@ -308,7 +308,7 @@ def _scale_words(scale: float, spec: Any) -> str:
     root = math.sqrt(spec.dim)
     named = ((1.0, "1"), (root, "sqrt(d)"), (1 / root, "1/sqrt(d)"), (-1.0, "-1"))
     names = (name for value, name in named if math.isclose(scale, value, rel_tol=2e-3))
-    return f"the table is times {next(names, f'{scale:.6g}')}"
+    return f"the table is multiplied by {next(names, f'{scale:.6g}')}"
 
 
 # --- a learned table ------------------------------------------------------------------------------

@@ -312,7 +312,10 @@ def _orders(spec: Sinusoidal | Timestep) -> list[dict[str, Any]]:
 
 def _scales(spec: Sinusoidal) -> list[dict[str, Any]]:
     stated = spec.magnitude.table(spec.dim)
-    named = {1.0: "the table is not scaled", math.sqrt(spec.dim): "the table is times sqrt(d)"}
+    named = {
+        1.0: "the table is not scaled",
+        math.sqrt(spec.dim): "the table is multiplied by sqrt(d)",
+    }
     return [
         {"words": (words,), "scale": factor / stated}
         for factor, words in named.items()

@@ -116,10 +116,10 @@ class Reach:
     def _lengths(self) -> str:
         if not self.lengths:
             return f"lengths to {self.length:,}" if self.length else ""
-        count = len(self.lengths)
-        of = f"{count} of {self.planned}, time" if self.late else f"{count}"
+        late = f"of the {self.planned} planned lengths were tried before time ran out, from"
         span = f"{min(self.lengths):,} to {max(self.lengths):,}"
-        return f"{of} lengths from {span}: edges, and {self.drawn} drawn at random"
+        asked = f"{len(self.lengths)} {late if self.late else 'lengths from'} {span}"
+        return f"{asked}: edges, and {self.drawn} drawn at random"
 
     def _calls(self) -> str:
         parts = [

@@ -338,7 +338,9 @@ class Bench:
             return
         off, room = self._apart(call, outs, wants)
         if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
-            self.refused.setdefault(call.kind, "wider heads (it turns them otherwise)")
+            self.refused.setdefault(
+                call.kind, "wider heads, which the code does not turn as the spec does"
+            )
             return
         self.asked.append(call)
         if self.tally.add(off, room, *self._places(call, off)) > 1:

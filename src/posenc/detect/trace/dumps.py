@@ -122,7 +122,7 @@ def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     ...     np.save(f"{folder}/layer0.q.after.npy", posenc.rotate(rope, q))
     ...     trace = posenc.trace_folder(folder, posenc.RoPE(16, pairing="half"))
     >>> print(trace.first)
-    layer 0, query: base: 10000 against 500000
+    layer 0, query: base: expected 10000, found 500000
     """
     sides = "a config, a contract, a plan, a spec, or another trace"
     refuse_if(expected is None, mismatch(f"{CALLER}: expected", sides, "None"), ArgumentError)

@@ -49,7 +49,7 @@ class LayerFinding(Displayed):
     --------
     >>> from posenc.torch import LayerFinding
     >>> print(LayerFinding(2, "key", field="base", expected="10000", found="500000"))
-    layer 2, key: base: 10000 against 500000
+    layer 2, key: base: expected 10000, found 500000
     """
 
     layer: int
@@ -67,7 +67,7 @@ class LayerFinding(Displayed):
         parts = [f"{name[:-1] if len(numbers) == 1 else name} {_listed(numbers)}"
                  for name, numbers in rows if numbers]  # fmt: skip
         place = ", ".join((f"layer {self.layer}", self.tensor, *parts))
-        return f"{place}: {self.field}: {self.expected} against {self.found}"
+        return f"{place}: {self.field}: expected {self.expected}, found {self.found}"
 
 
 @final
@@ -342,7 +342,8 @@ class Trace(Displayed):
             *(f"not seen: {line}" for line in self.unseen),
             *(f"remark: {line}" for line in self.remarks),
             "",
-            *(f"layers {own[0]}–{own[-1]}: {text}" if len(own) > 1 else f"layer {own[0]}: {text}"
+            *(f"layers {own[0]}–{own[-1]}, as they ran: {text}" if len(own) > 1
+              else f"layer {own[0]}, as it ran: {text}"
               for text, own in runs),
         ))  # fmt: skip
 

@@ -24,7 +24,7 @@ from posenc.encodings.rotary.base import (
 @final
 @dataclass(frozen=True)
 class MixedRoPE(SpatialRotarySpec):
-    """RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298): learned directions in a space of axes.
+    """RoPE-Mixed (Heo et al. 2024, arXiv:2403.13298): each pair turns by a learned mix of the axes.
 
         angle[h, p, j] = sum over axes a of  position[p, a] * frequencies[h, a, j]
 

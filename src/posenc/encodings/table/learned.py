@@ -38,7 +38,7 @@ class Learned(TableSpec):
 
         PE(p) = weight[p + start]          0 <= p < length
 
-    The rows are parameters: `posenc.init(spec, seed)` makes the first ones, the verbs take them as
+    The rows are parameters: `posenc.init(spec, seed)` makes initial ones, the verbs take them as
     `params=`, and `posenc.torch.PositionTable` registers them under the same names.
 
     Parameters

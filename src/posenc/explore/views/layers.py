@@ -284,7 +284,7 @@ def _differences(a: Any, b: Any) -> Iterator[Panel]:
         )
         for d in answer.rows
     )
-    columns = ("field", "A", "B", "off by", "from position", "layers")
+    columns = ("field", "A", "B", "largest difference", "noticeable from position", "layers")
     if rows:
         yield TableOfText("differences", "A and B differ", columns, rows, both=True)
     for title, lines in (("compared", answer.compared), ("not compared", answer.not_compared)):

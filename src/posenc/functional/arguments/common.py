@@ -136,7 +136,7 @@ def parameters(
             "a dict with "
             + ", ".join(f"{name!r} of shape {shape}" for name, shape in shapes.items()),
             None if params is None else type(params).__name__,
-            "`posenc.init(spec, seed)` makes the first ones.",
+            "`posenc.init(spec, seed)` makes initial params.",
         )
     if set(params) != set(shapes):
         unknown = [name for name in params if name not in shapes]

@@ -160,7 +160,7 @@ class _Rotation:
         heads_ = np.flatnonzero(left.max(axis=1) > max(coarse, 4 * np.median(left.max(axis=1))))
         if heads_.size and not self.rows:
             numbers = ", ".join(map(str, heads_[:8])) + ", …" * (heads_.size > 8)
-            size = (*turns.begins(left.max(axis=0), line), "a rotated query")
+            size = (*turns.begins(left.max(axis=0), line), "rotated queries")
             self.rows.append(
                 Difference("heads", "turned alike", f"otherwise in {numbers} of {len(left)}", *size)
             )
@@ -170,13 +170,13 @@ class _Rotation:
         """The spec with the pairing and width that fit; what is unlike its own is noted."""
         if np.median(left, axis=0).max() > LEFT_OVER:
             self.rows.append(Difference(
-                "pairing", "one that is known", "turned in no way that is known",
-                float(left.max()), None, "a rotated query",
+                "pairing", words(self.spec.channels), "turned in no way that is known",
+                float(left.max()), None, "rotated queries",
             ))  # fmt: skip
             return self.spec
         for field, mine, theirs, _ in changed(self.spec, spec)[:1]:
             text = share(theirs, self.subject.dim) if field == "dim" else words(theirs)
-            size = (*effect(self.spec, spec)[:2], "a rotated query")
+            size = (*effect(self.spec, spec)[:2], "rotated queries")
             self.rows.append(Difference(field, words(mine), text, *size))
         return spec
 

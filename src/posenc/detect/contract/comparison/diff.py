@@ -33,7 +33,8 @@ class Difference(Displayed):
     size : float, optional
         The largest difference of numbers; None where none were compared.
     position : int, optional
-        The first position where they differ by more than 0.001, or half of the largest difference.
+        The first position where they differ noticeably: by more than 0.001, or by half of the
+        largest difference where that is less. Rounding may show smaller ones before it, in `call`.
     what : str
         Of which numbers.
     where : str
@@ -64,8 +65,8 @@ class Difference(Displayed):
         sentence = f"{self.where}: {self.field}: {self.a} against {self.b}"
         if self.size is None:
             return sentence
-        begins = "" if self.position is None else f" from position {self.position:,}"
-        return f"{sentence}; {self.what} off by {self.size:.2g}{begins}"
+        begins = "" if self.position is None else f", noticeably from position {self.position:,} on"
+        return f"{sentence}; {self.what} differ by up to {self.size:.2g}{begins}"
 
 
 @final
@@ -160,7 +161,10 @@ class Comparison(Displayed):
 
     def markdown(self) -> str:
         """For an issue."""
-        rows = ["| layers | field | A | B | off by | from position |", "|---|---|---|---|---|---|"]
+        rows = [
+            "| layers | field | A | B | largest difference | noticeable from position |",
+            "|---|---|---|---|---|---|",
+        ]
         for d in self.rows:
             size = "" if d.size is None else f"{d.size:.2g} ({d.what})"
             cells = (d.where, d.field, d.a, d.b, size, "" if d.position is None else d.position)
@@ -224,8 +228,9 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     ...           "max_position_embeddings": 8192}
     >>> def engine(positions):                               # forgets the base
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
-    >>> print(posenc.diff(config, engine).differences[0].text)
-    attention: base: 500000 against 10000, the default; cos and sin off by 2 from position 1
+    >>> print(posenc.diff(config, engine).differences[0].text.replace("; ", ";" + chr(10)))
+    attention: base: 500000 against 10000, the default;
+    cos and sin differ by up to 2, noticeably from position 1 on
     """
     from posenc.detect.contract.comparison.compare import comparison
     from posenc.detect.contract.sides.sides import side_of

@@ -117,7 +117,7 @@ def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
     x = probes(max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2), len(NEAR), 1)
     one, two = (functional.rotate(s.at(len(line)), x, positions=places[NEAR]) for s in (a, b))
     off_ = np.abs(one - two).max(axis=(0, 1, 3))
-    return (*begins(off_, NEAR), "a rotated query") if off_.max() > 0 else (None, None, "")
+    return (*begins(off_, NEAR), "rotated queries") if off_.max() > 0 else (None, None, "")
 
 
 # --- fields that differ ---------------------------------------------------------------------------
@@ -199,7 +199,7 @@ def _scalings(spec: RoPE) -> Iterator[tuple[str, str, Spec]]:
     for index, scaling in enumerate(spec.scalings):
         rest = tuple(s for i, s in enumerate(spec.scalings) if i != index)
         name = type(scaling).__name__
-        yield "scaling", f"{name} left out", candidate(*rest)
+        yield "scaling", f"{words(rest)} ({name} is left out)", candidate(*rest)
         if scaling.needs_length:
             yield from (
                 ("scaling", f"{name} as for a {text} sequence, at every length", fixed)

@@ -181,7 +181,7 @@ def _shown(call: SmallestCall) -> Difference:
     if WRITES in call.notes:
         return Difference("positions", "as they came", "written into", None, first)
     sides = (f"{call.expected:.6g}", f"{call.received:.6g}")
-    return Difference(field, *sides, call.difference, first, "its worst entry")
+    return Difference(field, *sides, call.difference, first, "entries")
 
 
 # --- rows of tables and biases --------------------------------------------------------------------
