@@ -35,8 +35,8 @@ from posenc._core.numeric.ladder import Ladder as Ladder
 from posenc._core.numeric.matrix import FrequencyMatrix as FrequencyMatrix
 from posenc._core.numeric.matrix import Gaussian as Gaussian
 from posenc._core.positions.builder import Positions as Positions
-from posenc._core.positions.scene import SceneRule as SceneRule
 from posenc._core.positions.scene import ScenePart as ScenePart
+from posenc._core.positions.scene import SceneRule as SceneRule
 from posenc._core.reading import Layer as Layer
 from posenc._core.reading import Note as Note
 from posenc._core.reading import Reading as Reading
@@ -74,8 +74,8 @@ from posenc.detect.locate.result import Fit as Fit
 from posenc.detect.locate.result import Location as Location
 from posenc.detect.subject import CannotAsk as CannotAsk
 from posenc.detect.subject.ask import ask as ask
-from posenc.detect.trace.dumps import trace_folder as trace_folder
 from posenc.detect.trace.source import trace as trace
+from posenc.detect.trace.source import trace_folder as trace_folder
 from posenc.encodings.bias.adaptive_span import AdaptiveSpan as AdaptiveSpan
 from posenc.encodings.bias.alibi import ALiBi as ALiBi
 from posenc.encodings.bias.alibi_2d import ALiBi2D as ALiBi2D

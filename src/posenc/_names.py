@@ -132,8 +132,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc.detect.infer": ("Inferred", "infer_spec"),
     "posenc.detect.locate": ("Fit", "Location", "locate"),
     "posenc.detect.subject": ("CannotAsk", "ask"),
-    "posenc.detect.trace.dumps": ("trace_folder",),
-    "posenc.detect.trace.source": ("trace",),
+    "posenc.detect.trace.source": ("trace", "trace_folder"),
     "posenc.functional": (
         "add",
         "apply_rotary",

@@ -6,7 +6,6 @@ distances get. What a rotation makes of inputs, and what arithmetic explains of 
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, asdict, dataclass, field
@@ -16,7 +15,7 @@ import numpy as np
 
 from posenc import functional
 from posenc._core.spec.answers import Displayed, brief
-from posenc._core.spec.spec import Spec, Value, to_json
+from posenc._core.spec.spec import Spec, Value
 from posenc.detect.fit import biases, tolerances
 from posenc.detect.fit.frequencies import Departures, departures
 from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
@@ -100,7 +99,7 @@ class Inferred(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON types; of learned values their shapes."""
         return {
-            "spec": None if self.spec is None else json.loads(to_json(self.spec)),
+            "spec": None if self.spec is None else self.spec.to_dict(),
             "matches": self.matches,
             "difference": self.difference if math.isfinite(self.difference) else None,
             "tolerance": self.tolerance,
@@ -109,7 +108,7 @@ class Inferred(Displayed):
             "params": {name: list(np.shape(value)) for name, value in self.params.items()},
             "channels": None if self.channels is None else list(self.channels),
             "departures": list(self.departures),
-            "alternatives": [json.loads(to_json(spec)) for spec in self.alternatives],
+            "alternatives": [spec.to_dict() for spec in self.alternatives],
             "notes": list(self.notes),
             "smallest_call": None if self.call is None else str(self.call),
         }

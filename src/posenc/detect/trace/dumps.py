@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, PosencError, bad_data, mismatch, refuse_data
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Array, open_store
@@ -78,52 +77,8 @@ class Dump(NamedTuple):
     positions: np.ndarray | None
 
 
-@checked_call
-def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
-    """See what another program did to queries and keys, by the files that it wrote.
-
-        q' = R(p) q   for each token and head, with q and q' as they were written
-
-    Each layer has queries before and after they turn, or keys, or both. Names say which; layouts
-    are told by shapes; numbers are float64, float32, float16 or bfloat16. What is too small for the
-    dtype of the numbers is not seen.
-
-    Parameters
-    ----------
-    path : path
-        A folder of `.npy`, `.npz`, `.safetensors` or `.pt` files, or one such file. Names hold the
-        number of the layer, `q` or `k`, and `before` or `after`: `layer0.q.before`. A `names.json`
-        beside the files may map other names to such. `positions`, or `layer0.positions`, are the
-        positions of tokens, (tokens,) or (rows, tokens); 0, 1, 2, … by default.
-    expected : object
-        What the layers are held against: a config (mapping or path), a contract that
-        `Trace.save` or `posenc.golden` wrote, a `Reading`, `Plan` or `Spec`, or another `Trace`.
-
-    Returns
-    -------
-    Trace
-        Its layers have the numbers of the names; `unseen` says what such files do not hold.
-
-    Raises
-    ------
-    DataError
-        If a file is not what it claims to be or holds objects, if no layer has both arrays, or if
-        shapes do not fit together. Nothing of a file is executed.
-    ArgumentError
-        If what is expected is none of these.
-
-    Examples
-    --------
-    >>> import numpy as np, posenc, tempfile
-    >>> rope = posenc.RoPE(16, pairing="half", base=500_000)
-    >>> q = np.random.default_rng(0).normal(size=(1, 4, 32, 16)).astype("float32")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     np.save(f"{folder}/layer0.q.before.npy", q)
-    ...     np.save(f"{folder}/layer0.q.after.npy", posenc.rotate(rope, q))
-    ...     trace = posenc.trace_folder(folder, posenc.RoPE(16, pairing="half"))
-    >>> print(trace.first)
-    layer 0, query: base: expected 10000, found 500000
-    """
+def of_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
+    """`posenc.trace_folder`."""
     sides = "a config, a contract, a plan, a spec, or another trace"
     refuse_if(expected is None, mismatch(f"{CALLER}: expected", sides, "None"), ArgumentError)
     source = inputs.named(path, CALLER)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, final
@@ -12,7 +11,7 @@ import numpy as np
 
 from posenc._core.errors import bad_data, refuse_data
 from posenc._core.spec.answers import Displayed
-from posenc._core.spec.spec import Spec, to_json
+from posenc._core.spec.spec import Spec
 from posenc.detect.contract.checks import records
 from posenc.detect.contract.comparison.fields import words
 from posenc.detect.contract.contract import Contract, Part
@@ -118,7 +117,7 @@ class TracedTensor(Displayed):
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types."""
         return {
-            "spec": None if self.spec is None else json.loads(to_json(self.spec)),
+            "spec": None if self.spec is None else self.spec.to_dict(),
             "positions": None if self.positions is None else self.positions.tolist(),
             "pairs": self.pairs, "passing": self.passing, "factor": self.factor,
             "heads": list(self.heads), "dtype": self.dtype, "why": self.why,

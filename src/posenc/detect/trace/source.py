@@ -11,17 +11,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.dumps import trace_folder
 from posenc.detect.trace.result import Trace
-from posenc.detect.trace.run import trace as trace_model
 
 TOKENS = 64
 MOST_TOKENS = 4096
@@ -123,6 +119,8 @@ def trace(
 def _of_model(
     model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Collection[int] | None
 ) -> Trace:
+    from posenc.detect.trace.run import trace as trace_model  # torch is loaded when it runs
+
     refuse_if(
         not callable(model),
         mismatch("trace: source", "a folder, a model, or a function that returns one",
@@ -139,6 +137,10 @@ def _of_model(
 
 def of_side(model: Any, other: Any) -> Trace:
     """The trace of a loaded model at positions near and far, for a `diff` with another side."""
+    import torch
+
+    from posenc.detect.trace.run import trace as trace_model
+
     inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
     names = inspect.signature(model.forward).parameters
     longest = getattr(config, "max_position_embeddings", None) or FAR[-1] + 1
@@ -152,6 +154,8 @@ def of_side(model: Any, other: Any) -> Trace:
 
 def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     """Random tokens under the names that a model has for them."""
+    import torch
+
     names = [*inspect.signature(getattr(model, "forward", model)).parameters]
     modules = model.modules() if hasattr(model, "modules") else ()
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
@@ -188,3 +192,54 @@ def _numbered(traced: Trace, layers: list[int]) -> Trace:
         unseen=renamed(traced.unseen),
         remarks=renamed(traced.remarks),
     )
+
+
+@checked_call
+def trace_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
+    """See what another program did to queries and keys, by the files that it wrote.
+
+        q' = R(p) q   for each token and head, with q and q' as they were written
+
+    Each layer has queries before and after they turn, or keys, or both. Names say which; layouts
+    are told by shapes; numbers are float64, float32, float16 or bfloat16. What is too small for the
+    dtype of the numbers is not seen.
+
+    Parameters
+    ----------
+    path : path
+        A folder of `.npy`, `.npz`, `.safetensors` or `.pt` files, or one such file. Names hold the
+        number of the layer, `q` or `k`, and `before` or `after`: `layer0.q.before`. A `names.json`
+        beside the files may map other names to such. `positions`, or `layer0.positions`, are the
+        positions of tokens, (tokens,) or (rows, tokens); 0, 1, 2, … by default.
+    expected : object
+        What the layers are held against: a config (mapping or path), a contract that
+        `Trace.save` or `posenc.golden` wrote, a `Reading`, `Plan` or `Spec`, or another `Trace`.
+
+    Returns
+    -------
+    Trace
+        Its layers have the numbers of the names; `unseen` says what such files do not hold.
+
+    Raises
+    ------
+    DataError
+        If a file is not what it claims to be or holds objects, if no layer has both arrays, or if
+        shapes do not fit together. Nothing of a file is executed.
+    ArgumentError
+        If what is expected is none of these.
+
+    Examples
+    --------
+    >>> import numpy as np, posenc, tempfile
+    >>> rope = posenc.RoPE(16, pairing="half", base=500_000)
+    >>> q = np.random.default_rng(0).normal(size=(1, 4, 32, 16)).astype("float32")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/layer0.q.before.npy", q)
+    ...     np.save(f"{folder}/layer0.q.after.npy", posenc.rotate(rope, q))
+    ...     trace = posenc.trace_folder(folder, posenc.RoPE(16, pairing="half"))
+    >>> print(trace.first)
+    layer 0, query: base: expected 10000, found 500000
+    """
+    from posenc.detect.trace.dumps import of_folder  # torch is loaded when something is traced
+
+    return of_folder(path, expected)

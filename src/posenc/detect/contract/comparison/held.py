@@ -29,8 +29,7 @@ from posenc.detect.subject.reach import of_spec
 from posenc.detect.subject.smallest import WRITES, SmallestCall
 from posenc.detect.subject.survey import SEED, Bench
 
-SCATTERED = 48  # positions that are drawn
-SECONDS = 10.0  # of a survey
+SCATTERED, SECONDS = 48, 10.0  # positions that are drawn; of a survey
 STILL, NONE = "the answers do not depend on positions", "no finite numbers"
 TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
 WIDTH = 64  # of heads and rows, where neither side tells, nor a bias
@@ -73,8 +72,7 @@ def held(
     calls = bench.subject.calls
     before = _answered(bench, ask, first)
     bench.before += bench.subject.calls - calls  # its reach counts calls of its own
-    choice = bench.held(end_of(part, code), SECONDS)
-    last = bench.end - 1
+    choice, last = bench.held(end_of(part, code), SECONDS), bench.end - 1
     first = first[: last + 1]
     after = _answered(bench, ask, first)
     if after is None and choice.call is None:
@@ -133,9 +131,8 @@ def _remembered(before: turns.PairTurns | None, after: turns.PairTurns | None) -
     off = np.abs(after.values - (before.values if alike else np.inf)).max(axis=1)
     if not np.any(off > 1e-6):  # false for NaN, which is told by itself
         return []
-    return [
-        Difference("state", "the same after other calls", "others", *turns.begins(off, after.first))
-    ]
+    begin = turns.begins(off, after.first)
+    return [Difference("state", "the same after other calls", "others", *begin)]
 
 
 def end_of(part: Part, code: Implementation) -> int:
