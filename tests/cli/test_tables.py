@@ -488,7 +488,7 @@ def test_an_appended_learned_grid(run: Run) -> None:
         (GRID, ["--positions", " "], "0 positions for 1 token"),
         (TIME, ["--positions", "nan"], "'nan' is no position"),
         (TIME, ["--positions", "1e999"], "no position"),
-        (TIME, ["--positions", "9007199254740993,0.5"], "9007199254740993 is beyond"),
+        (TIME, ["--positions", "9007199254740993,0.5"], "9007199254740993 is too large"),
         (Sinusoidal(4), ["--positions", "1.5"], "'1.5' is no position; Sinusoidal takes integers"),
     ],
 )

@@ -238,11 +238,9 @@ ALLOWED = {
     "cli/detective/models.py": {"json.loads"},
     "detect/convert/edits.py": {"json.loads"},
     "torch/parallel.py": {"json.loads"},  # what another process of the same program wrote
-    "detect/explain/describe.py": {"json.loads"},
     "_core/io/checkpoints/store.py": {"archive.open", "zipfile.ZipFile"},
     "_core/io/checkpoints/torch_file.py": {"archive.open"},
     "_core/spec/answers.py": {"file.read_text"},
-    "detect/infer/result.py": {"json.loads"},
     "explore/server/protocol.py": {"json.loads"},
     "explore/server/server.py": {"file.read_text"},
     "explore/server/freeze.py": {"json.loads"},

@@ -17,8 +17,8 @@ def stored(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", detective.PAGES)
 def test_the_pages_show_the_data(name: str) -> None:
-    text = detective.PAGES[name][0].read_text(encoding="utf-8")
-    assert text == detective.refreshed(name, stored(name))
+    page, text = detective.PAGES[name][0], detective.refreshed(name, stored(name))
+    assert not detective.shelf.stale(page, text, long=detective.LONG[name])
 
 
 def test_locate_was_right_wherever_rounding_is_all_the_noise() -> None:

@@ -58,8 +58,7 @@ def main() -> None:
         chosen.append({"name": name, "label": label, **where, "weight": weight, "measured": place})
     FOLDER.mkdir(exist_ok=True)
     arrays = {name: value.astype(np.float16) for name, value in weights(run).items()}
-    # Not compressed: a wheel packs all of it together, which takes less.
-    np.savez(FOLDER / "heads.npz", **arrays)
+    np.savez_compressed(FOLDER / "heads.npz", **arrays)
     about = {
         "command": "python tools/measure/attention_heads.py",
         "cell": json.loads(CELL.to_json()),

@@ -21,8 +21,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "src"))
 
+from posenc.detect.extend.rules import RULES
 from posenc.plot.trained import LOSSES, ROWS
-from posenc.plot.views.loss import LABELS, TRAINED_WITH
+from posenc.plot.views.loss import LABELS
 from posenc_study.cell import Cell
 from posenc_study.results.records import Results, read_csv
 from posenc_study.tasks import task
@@ -42,7 +43,7 @@ def losses(results: Results) -> dict[str, Any]:
     first = next(r for r in results.finished(TASK) if r.cell.encoding == "rope")
     curves = {}
     for name in LABELS:
-        encoding, rule = (name, "none") if name in TRAINED_WITH else ("rope", name)
+        encoding, rule = (name, "none") if name not in RULES else ("rope", name)
         columns = [
             results.values(TASK, encoding, f"nats-{FARTHEST}.{rule}", f"{half / 2:g}L")
             for half in range(1, 2 * int(FARTHEST.removesuffix("L")) + 1)

@@ -39,7 +39,11 @@ BLOCK = re.compile(r"(<!-- counted: configs -->\n).*?(<!-- end -->)", re.DOTALL)
 LONGEST = 40_000  # characters of a dictionary in a file
 RELATIVE = 3e-6  # of frequencies in float32
 # Words of warnings that transformers reads other keys than the plan has.
-SAID = ("alone: they are read as", "authors' code alone", "the file was written for other code")
+SAID = (
+    "text_config: they are taken for those of type",
+    "authors' code alone",
+    "the file was written for other code",
+)
 STATES = ("equal", "partly", "said", "different", "refused", "not loaded", "no class")
 
 

@@ -28,7 +28,7 @@ def test_the_file_is_the_contract(config: Path, tmp_path: Path) -> None:
     target = tmp_path / "model.golden.json"
     result = run(config, "-o", target)
     assert result.exit_code == 0
-    assert result.output.startswith(f"{target}: gpt_oss: 2 kinds of layer, 28 records; settled")
+    assert result.output.startswith(f"{target}: gpt_oss, 2 kinds of layer, 28 records; settled")
     assert read(target) == posenc.golden(VERSION_4["gpt-oss"])
     assert run(target).output == target.read_text()
 

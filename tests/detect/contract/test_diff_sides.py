@@ -75,7 +75,7 @@ def test_check_has_the_same_exit_codes(tmp_path: Path) -> None:
     arguments = ["check", "tests.detect.contract.test_diff_sides:engine", "--kind", "rotary"]
     assert CliRunner().invoke(app, [*arguments, "--spec", str(broken)]).exit_code == 3
     assert CliRunner().invoke(app, ["check", alibi, "--laws", "shift"]).exit_code == 0
-    assert "3      diff, check and doctor" in CliRunner().invoke(app, ["--help"]).output
+    assert "3      diff, trace, check and doctor" in CliRunner().invoke(app, ["--help"]).output
 
 
 @pytest.mark.costly
@@ -432,7 +432,7 @@ def test_a_layer_that_one_side_lacks_is_a_difference() -> None:
     assert "layers 3, 7" in row.where
     shorter = posenc.Plan.repeat((rope,), "rope", layers=6)
     (row,) = posenc.diff(every, shorter).differences
-    assert (row.field, row.b, "layers 6–7" in row.where) == ("layers", "nothing", True)
+    assert (row.field, row.b, "layers 6–7" in row.where) == ("layers", "no encoding", True)
 
 
 def test_layers_are_mistaken_first_and_sizes_are_given() -> None:
@@ -772,4 +772,4 @@ def test_sines_beside_cosines_are_read_as_what_turns(
     config = {"model_type": "gptj", "n_embd": 256, "n_head": 4, "rotary_dim": 64, "n_layer": 2}
     found = posenc.diff({**config, "n_positions": 256}, path)
     assert [row.field for row in found.differences] == fields
-    assert any("(1 to 256: edges" in row for row in found.compared)
+    assert any("from 1 to 256: edges" in row for row in found.compared)

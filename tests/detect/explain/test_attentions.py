@@ -324,7 +324,7 @@ def test_what_is_told() -> None:
     text = "\n".join(lines(plan))
     main, inner = text.split("indexer, inside attention")
     assert "pairing interleaved" in main
-    assert "the trailing channels" in main
+    assert "the trailing ones of the head" in main
     assert "pairing half" in inner
     assert "the leading ones of the head" in inner
     told = json.loads(json.dumps(describe(plan)))

@@ -240,7 +240,7 @@ def test_short_implementations() -> None:
     found = posenc.infer_spec(short, dim=32)
     assert found.spec == RoPE(32, pairing="half")
     assert found.matches
-    assert (found.reach.position, found.reach.differs) == (63, None)
+    assert (found.reach.position, found.reach.differs) == (99, None)
     assert "refused: positions to 1,048,576 (IndexError" in str(found)
 
 

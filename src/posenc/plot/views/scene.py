@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.positions.scene import SceneRule
-from posenc.detect.facts import facts
+from posenc.detect.facts import explain
 from posenc.plot.columns import Table
 from posenc.plot.palette import EMPTY, LINE
 from posenc.plot.panels.grammar import Axis, Heatmap, Matrix
@@ -105,7 +105,7 @@ def data(
 def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
     """A scene as one model places it, or the reason why not."""
     name = config if isinstance(config, str) and config in MODELS else ""
-    plan = facts(MODELS.get(name, config)).plan
+    plan = explain(MODELS.get(name, config))
     rules: list[Any] = [
         (entry.spec, entry.positions)
         for entry in plan

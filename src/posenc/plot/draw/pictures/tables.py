@@ -357,8 +357,8 @@ def scene(
     --------
     >>> import posenc, posenc.plot
     >>> drawn = posenc.plot.scene("FLUX.1 Kontext")
-    >>> drawn.data.caption
-    ('FLUX.1 Kontext: text at 0; reference at t 1; picture from 0.',)
+    >>> drawn.data.caption[0].partition(";")[0]
+    'FLUX.1 Kontext: picture t 0, y 0 to 7, x 0 to 7'
     """
     sizes = {"text": text, "image": image, "reference": reference}
     return made("scene", {"spec": configs, "ax": ax, **sizes, "look": look})

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import posenc
-from tests.torch.trace.models import HEADS, TOKENS, WIDTH, Case, ids
+from tests.trace.models import HEADS, TOKENS, WIDTH, Case, ids
 
 
 class ComplexAttention(nn.Module):

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.torch.trace.breaks.means import (
+from tests.trace.breaks.means import (
     Tensor,
     cos_sin,
     ladder,

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from tests.torch.trace import models as m
-from tests.torch.trace.breaks import angles, families, scores, turns
-from tests.torch.trace.hand_written import complex_gpt, halves_gpt
-from tests.torch.trace.models import Build, Case
+from tests.trace import models as m
+from tests.trace.breaks import angles, families, scores, turns
+from tests.trace.hand_written import complex_gpt, halves_gpt
+from tests.trace.models import Build, Case
 
 BOTH, QUERY, KEY = ("query", "key"), ("query",), ("key",)
 SCORES, MASK = ("scores",), ("mask",)

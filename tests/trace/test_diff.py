@@ -10,8 +10,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 
 import posenc  # noqa: E402
-from tests.torch.trace.breaks.means import cos_sin, ladder, layer, with_angles  # noqa: E402
-from tests.torch.trace.broken import ROWS  # noqa: E402
+from tests.trace.breaks.means import cos_sin, ladder, layer, with_angles  # noqa: E402
+from tests.trace.broken import ROWS  # noqa: E402
 
 BROKEN = {row.name: row for row in ROWS}
 # Where `diff` has to find it, and which field.

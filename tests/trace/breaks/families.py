@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.torch.trace.breaks.means import Tensor, rewritten
+from tests.trace.breaks.means import Tensor, rewritten
 
 # --- diffusers ------------------------------------------------------------------------------------
 

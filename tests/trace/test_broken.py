@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("transformers")
 pytest.importorskip("diffusers")
 
-from tests.torch.trace.broken import ROWS, Row  # noqa: E402
-from tests.torch.trace.judged import complaint, traced  # noqa: E402
+from tests.trace.broken import ROWS, Row  # noqa: E402
+from tests.trace.judged import complaint, traced  # noqa: E402
 
 EFFECT = 1e-3  # of the largest output: 500 times the rounding of float32
 

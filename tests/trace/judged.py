@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from posenc.torch import LayerFinding, Trace, trace, tracing
-from tests.torch.trace.broken import Right
-from tests.torch.trace.models import Case
+from tests.trace.broken import Right
+from tests.trace.models import Case
 
 
 def traced(case: Case) -> Trace:

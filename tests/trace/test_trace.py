@@ -20,10 +20,10 @@ pytest.importorskip("diffusers")
 from tools.models import adopt as zoo  # noqa: E402
 
 from posenc.torch import trace, tracing  # noqa: E402
-from tests.torch.trace import models as m  # noqa: E402
-from tests.torch.trace.breaks import angles  # noqa: E402
-from tests.torch.trace.broken import ROWS, Row  # noqa: E402
-from tests.torch.trace.judged import complaint, traced  # noqa: E402
+from tests.trace import models as m  # noqa: E402
+from tests.trace.breaks import angles  # noqa: E402
+from tests.trace.broken import ROWS, Row  # noqa: E402
+from tests.trace.judged import complaint, traced  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CASES = [(row, path) for row in ROWS for path in row.paths]
@@ -243,7 +243,7 @@ def test_result() -> None:
     angles.base(model)
     seen = trace(model, TOKENS, layers=[1, 2])
     assert [layer.index for layer in seen.layers] == [1, 2]
-    assert str(seen.first) == "layer 1, query: base: 10000 against 500000"
+    assert str(seen.first) == "layer 1, query: base: expected 10000, found 500000"
     assert json.loads(json.dumps(seen.to_dict()))["findings"][0]["found"] == "500000"
     np.testing.assert_array_equal(seen.layers[1].query.positions, [[*range(20)]] * 2)
     assert seen.layers[1].scale == m.WIDTH**-0.5

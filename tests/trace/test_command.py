@@ -16,13 +16,13 @@ import posenc  # noqa: E402
 from posenc.cli import app  # noqa: E402
 from posenc.detect.contract import read  # noqa: E402
 from posenc.detect.facts import folders  # noqa: E402
-from tests.torch.trace import broken  # noqa: E402
-from tests.torch.trace.breaks import angles  # noqa: E402
+from tests.trace import broken  # noqa: E402
+from tests.trace.breaks import angles  # noqa: E402
 
 CODE = """
 import torch
-from tests.torch.trace import broken
-from tests.torch.trace.breaks import angles
+from tests.trace import broken
+from tests.trace.breaks import angles
 
 def healthy():
     return broken.llama("eager").model

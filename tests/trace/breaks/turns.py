@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from tests.torch.trace.breaks.means import (
+from tests.trace.breaks.means import (
     Tensor,
     attending,
     function_of,

@@ -1,1 +1,0 @@
-"""Tests of what needs torch and a model that runs."""
