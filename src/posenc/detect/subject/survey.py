@@ -268,7 +268,7 @@ class Bench:
 
     def differences(self, call: plan.Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
-        return self._apart(call, self._answer(call), self._wanted(call))
+        return self._apart(call, self._numbers(call), self._wanted(call))
 
     def _expected(self, call: plan.Call) -> list[np.ndarray] | None:
         """What is expected; None, and noted, where a spec has no such call: it is not refused."""
