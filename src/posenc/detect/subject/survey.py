@@ -372,10 +372,8 @@ class Bench:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
             return np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel(), (0,)  # type: ignore[index]
-        return (call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)).ravel(), (
-            1,
-            3,
-        ) if off.ndim == 4 else (-1,)
+        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
+        return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
     # --- what is said -----------------------------------------------------------------------------
 

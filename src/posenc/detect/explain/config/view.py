@@ -16,6 +16,8 @@ from posenc._core import expressions
 from posenc._core.errors import DataError, PosencError, bad_argument, suggest
 from posenc._core.reading import Level, Note, Origin, Reading, Source
 
+# Of several spellings of one quantity the first that is there counts.
+
 # --- the base -------------------------------------------------------------------------------------
 
 BASES = (
