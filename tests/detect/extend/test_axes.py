@@ -173,7 +173,7 @@ def test_only_grids_are_moved() -> None:
 
 
 @pytest.mark.parametrize("name", ["scale", "shift"])
-@pytest.mark.parametrize("value", [(1, 2), "2", None, [True] * 3])
+@pytest.mark.parametrize("value", [(1, 2), "2", None, [True] * 3, np.nan, (1, 1, np.inf)])
 def test_maps_that_are_none(name: str, value: Any) -> None:
     rule: Any = posenc.from_hf(WAN).layers[0].positions
     with pytest.raises(posenc.ArgumentError, match=f"{name}: expected a number, or one for each"):
