@@ -187,9 +187,7 @@ class View:
             return cells[ast.unparse(node)]
 
         at = f"SceneRule.build: {part.name}"
-        columns = [
-            expressions.numbers(text, (count,), item, CALLS, at) for text in part.coordinates
-        ]
+        columns = [expressions.numbers(one, (count,), item, CALLS, at) for one in part.coordinates]
         rows = np.pad(np.stack(columns, axis=-1), ((0, tokens - count), (0, 0)))
         self.next = math.ceil(rows.max(initial=self.next - 1)) + 1
         if part.after:

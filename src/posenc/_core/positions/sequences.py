@@ -140,7 +140,7 @@ def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) 
     whole, last, pieces = part.denominator, -part.denominator, [np.zeros(0, dtype=np.int64)]
     for entry in layout:
         visual = isinstance(entry, (tuple, list)) and len(entry) == 1
-        count = entry[0] if visual else entry  # type: ignore[index]
+        count: Any = entry[0] if visual else entry  # type: ignore[index]
         if not is_count(count):
             raise bad_argument(
                 f"{caller}: layout", "n tokens of text, or (n,) visual tokens", repr(entry)
