@@ -210,7 +210,7 @@ class Keys:
         """
         names = {} if stage is None else {"i": stage}
         with contextlib.suppress(LookupError, ArithmeticError):
-            return _finite(self._value(ast.parse(expression, mode="eval").body, names))
+            return _finite(self._value(expressions.parsed(expression), names))
         return None
 
     def stated(self, expression: str, stage: int | None = None) -> float | None:
