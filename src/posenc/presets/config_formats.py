@@ -27,6 +27,7 @@ class ConfigFormat(NamedTuple):
     names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
     defaults: Mapping[str, Any] = MappingProxyType({})
     writes: tuple[Mapping[str, Any], ...] = ()
+    variants: Mapping[str, Any] = MappingProxyType({"key": "", "cases": ()})
     silent: tuple[str, ...] = ()
     family: str = ""
     windows: str = ""

@@ -63,6 +63,8 @@ def _translated(row: ConfigFormat, data: Mapping[str, Any]) -> Translated | None
                     notes.warning(rule["warning"])
         except UnsettledError as error:
             notes.error(str(error))
+    word = keys.get(row.variants["key"])
+    config |= next((one["write"] for one in row.variants["cases"] if word in one["names"]), {})
     for word, value in row.defaults.items():
         config.setdefault(word, value)
     for text in _unknown(row, keys, spelled):
@@ -92,7 +94,7 @@ def _flat(part: Mapping[str, Any], before: str = "") -> dict[str, tuple[str, Any
 def _fits(row: ConfigFormat, spelled: Mapping[str, Any]) -> bool:
     """Whether a part of a file has the keys of a format."""
     there = all(any(key in spelled for key in either.split("|")) for either in row.all)
-    absent = not any(key in spelled for key in row.none)
+    absent = not any(spelled[key][1] is not None for key in row.none if key in spelled)
     keys = Keys({plain: value for plain, (_, value) in spelled.items()})
     return there and absent and applies(keys, {"when": row.when})
 
