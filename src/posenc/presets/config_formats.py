@@ -31,6 +31,7 @@ class ConfigFormat(NamedTuple):
     silent: tuple[str, ...] = ()
     family: str = ""
     windows: str = ""
+    written: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
 
     @property
     def read_from(self) -> str:

@@ -52,6 +52,10 @@ FormatRow = TypedDict(
         "silent": Annotated[Keys, "keys that speak of positions and change no number"],
         "entries": Required[Annotated[list[RotaryRule | AnyRule], "rules of what it does"]],
         "family": Annotated[str, "the model_type that says most of this in transformers"],
+        "written": Annotated[
+            dict[str, dict[str, Any]],
+            "keys that a config written in it has besides, by pairing; none where none is written",
+        ],
         "windows": Annotated[str, "which layers `sliding_window` is of: `all`, or `types`"],
     },
     total=False,

@@ -3,7 +3,7 @@
 YAML is read by PyYAML's safe loader, which makes no objects. An alias, the name of a part that
 stands elsewhere (`*name`), is not followed, as a few lines of these can stand for a great many
 values: it stays that text, which no key takes for a number. Where it would merge keys (`<<`) it is
-refused, and so is a key that stands twice, of which the loader would keep the last.
+refused, and so is a key with two values, of which the loader would keep the last.
 """
 
 from __future__ import annotations
@@ -60,12 +60,11 @@ def _loader(yaml: Any) -> Any:
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-            seen: set[str] = set()
-            for key, _ in node.value:
-                if key.value in seen and isinstance(key.value, str):
-                    twice = f"{key.value[:80]!r} more than once"
-                    raise bad_data(self.caller, "each key once", twice)
-                seen.add(str(key.value))
+            seen: dict[str, Any] = {}
+            for key, value in node.value:
+                name, text = str(key.value), str(value.value)
+                if seen.setdefault(name, text) != text:
+                    raise bad_data(self.caller, "each key once", f"{name[:80]!r} more than once")
             return super().construct_mapping(node, deep)
 
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))

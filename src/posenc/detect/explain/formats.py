@@ -124,25 +124,25 @@ def _words(row: ConfigFormat) -> set[str]:
 # --- what was read, in the words of the file ------------------------------------------------------
 
 
+def in_words(text: str, words: Mapping[str, str]) -> str:
+    """A text with the words of a file for those of transformers."""
+    return NAMES.sub(lambda match: words.get(match[0], match[0]), text)
+
+
 def in_own_words(plan: Reading, translated: Translated) -> Reading:
     """A plan with the keys of the file in its sources and notes."""
     row, words = translated.format, translated.words
 
-    def own(text: str) -> str:
-        return NAMES.sub(lambda match: words.get(match[0], match[0]), text)
-
     def source_of(source: Source) -> Source:
         if source.origin != "config":
             return source
-        stated = all(word in words for word in NAMES.findall(source.where))
-        return source.replace(
-            origin="config" if stated else "format",
-            where=own(source.where) if stated else f"{source.where}, as {row.title} has it",
-        )
+        if all(word in words for word in NAMES.findall(source.where)):
+            return source.replace(where=in_words(source.where, words))
+        return source.replace(origin="format", where=f"{source.where}, as {row.title} has it")
 
     layers = (entry.replace(sources=tuple(map(source_of, entry.sources))) for entry in plan)
     read = f"read as {row.title}, as {row.read_from} does"
-    notes = (note.replace(text=own(note.text)) for note in plan.notes)
+    notes = (note.replace(text=in_words(note.text, words)) for note in plan.notes)
     return plan.replace(
         layers=tuple(layers), notes=(Note("remark", read), *translated.notes, *notes)
     )
