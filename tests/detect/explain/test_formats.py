@@ -65,8 +65,8 @@ def test_facts_golden_and_diff_read_a_format(tmp_path: Path) -> None:
     assert known.format == "meta"
     assert [fact.text for fact in known.of("length")] == ["512 by config key max_seq_len"]
     assert posenc.golden(tmp_path).settled
-    assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="interleaved")).agree
-    assert not posenc.diff(tmp_path, posenc.RoPE(16, pairing="half")).agree
+    assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="interleaved")).exit_code == 0
+    assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="half")).exit_code == 1
 
 
 def test_a_key_that_speaks_of_positions_and_is_of_another_format_is_an_error() -> None:
