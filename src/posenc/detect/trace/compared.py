@@ -18,6 +18,7 @@ from posenc.detect.fit import words as sentences
 from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.detect.fit.rotations.rotation import rotations_of
+from posenc.detect.trace.result import UNTURNED
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -27,7 +28,7 @@ MOST_PLACES = 2**14  # positions that are looked for at all
 NEAR = 1e-3  # of a turn of size 1: an angle that is that of a position
 STILL = 1e-6  # likewise: an angle that cannot be seen
 SOME = 0.6  # of the tokens: where fewer are off, it is these that are
-UNTURNED = "not turned"
+UNTOLD = "not compared: at these positions it turns by no more than roundings"
 UNNAMED = re.compile(r"no one change explains|^[-+.e\d]+$")  # a number that has no name
 
 
@@ -97,7 +98,8 @@ def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     if not group.pairs:
         fault = TensorFault("kind", type(spec).__name__, UNTURNED)
         moves = spec is not None and bool(_moving(spec, question).any())
-        return HeadReading(group, faults=(fault,) * moves, why=UNTURNED)
+        why = UNTURNED if moves or spec is None else UNTOLD
+        return HeadReading(group, faults=(fault,) * moves, why=why)
     if spec is None:
         spec, note = _fitted(group, question)
         fault = TensorFault("kind", "none", "turned" if spec is None else words(spec))
@@ -211,7 +213,8 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     values = _sized(values, spec, question.counted)
     wrong = _wrong(spec, values, question)
     if not wrong.any():
-        return HeadReading(group, spec, question.places)
+        told = _wrong(spec, np.ones_like(values), question).any()  # as one that does not turn
+        return HeadReading(group, spec, question.places) if told else HeadReading(group, why=UNTOLD)
     if not _wrong(spec, values.conj(), question).any():
         return HeadReading(
             group, spec, question.places, (TensorFault("pairing.direction", "forward", "backward"),)
@@ -220,6 +223,8 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
+    if placed is not None and (placed == question.places)[wrong].all():
+        placed = None  # they are nearest to where they are, and still off
     if placed is not None:
         moved = HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
         shift = len(np.unique((placed - question.places)[wrong])) == 1

@@ -80,7 +80,11 @@ class Dump(NamedTuple):
 def of_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     """`posenc.trace_folder`."""
     sides = "a config, a contract, a plan, a spec, or another trace"
-    refuse_if(expected is None, mismatch(f"{CALLER}: expected", sides, "None"), ArgumentError)
+    refuse_if(
+        expected is None,
+        mismatch(f"{CALLER}: what dumps are held against", sides, "None", "Give it as expected=."),
+        ArgumentError,
+    )
     source = inputs.named(path, CALLER)
     dumps, unseen = _read(Path(source))
     against = expectations(expected, None)

@@ -195,11 +195,11 @@ class Recorder(TorchFunctionMode):
         if not (query.requires_grad and key.requires_grad):
             return result
         cut = self._cut("attention", "scaled_dot_product_attention", result)
-        mask = arguments.get("attn_mask")
+        mask, scale = arguments.get("attn_mask"), arguments.get("scale")
         self.attentions.append(
             RecordedAttention(
                 query.clone(), key.clone(), value.clone(), cut, *self.place(), self.call,
-                scale=arguments.get("scale") or query.shape[-1] ** -0.5,
+                scale=query.shape[-1] ** -0.5 if scale is None else scale,
                 mask=None if mask is None else mask.detach().clone(),
                 causal=bool(arguments.get("is_causal")),
             )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import bad_data, refuse_data
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.checks import records
@@ -17,6 +19,7 @@ from posenc.detect.contract.comparison.fields import words
 from posenc.detect.contract.contract import Contract, Part
 
 TensorName = Literal["query", "key", "value", "output", "scores", "mask"]
+UNTURNED = "not turned"
 SHOWN = 6  # numbers of heads, pairs or tokens that a sentence lists
 EXIT_CODES = {"agrees": 0, "differs": 1, "not compared": 3}
 
@@ -125,7 +128,7 @@ class TracedTensor(Displayed):
 
     def __str__(self) -> str:
         if self.spec is None:
-            return self.why or "not turned"
+            return self.why or UNTURNED
         return words(self.spec) + (f" ({self.why})" if self.why else "")
 
 
@@ -307,7 +310,7 @@ class Trace(Displayed):
         for layer in (one for one in self.layers if one.call == self.layers[0].call):
             refuse_data(
                 layer.query.spec != layer.key.spec or any(
-                    t.spec is None and (t.pairs or t.why not in ("", "not turned"))
+                    t.spec is None and (t.pairs or t.why not in ("", UNTURNED))
                     for t in (layer.query, layer.key)
                 ),
                 f"layer {layer.index}", "queries and keys that turn alike, as a spec says",
@@ -345,6 +348,17 @@ class Trace(Displayed):
               else f"layer {own[0]}, as it ran: {text}"
               for text, own in runs),
         ))  # fmt: skip
+
+
+def numbered(layers: Iterable[int] | None) -> list[int] | None:
+    """The numbers of layers that are looked at, in their order; None for all."""
+    if layers is None:
+        return None
+    own = [*layers] if isinstance(layers, Iterable) and not isinstance(layers, (str, bytes)) else []
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) and n >= 0 for n in own)
+    if not own or not whole:
+        raise bad_argument("trace: layers", "numbers of layers from 0, at least one", repr(layers))
+    return sorted({*map(int, own)})
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -19,6 +19,7 @@ from torch.nn.modules.module import (
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
 from posenc._core.guard import foreign
+from posenc.detect.subject import refuse_if
 from posenc.detect.trace.expected import (
     Expectations,
     Expected,
@@ -29,7 +30,7 @@ from posenc.detect.trace.expected import (
 from posenc.detect.trace.findings import Judgement, Seen, compare_layers, grid, judge
 from posenc.detect.trace.maps import linear_map
 from posenc.detect.trace.recorder import RecordedAttention, Recorder
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, numbered
 from posenc.detect.trace.scores import scores_of
 from posenc.detect.trace.state import kept, without_graphs
 from posenc.detect.trace.turned import by_heads, mixes, of_map, turned
@@ -99,7 +100,7 @@ def trace(
     """
     if not callable(model):
         raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
-    against = expectations(expected, model)
+    against, chosen = expectations(expected, model), numbered(layers)
     with _recording(model) as recorder:
         called = _original(model)
         try:
@@ -112,7 +113,7 @@ def trace(
             ) from error  # fmt: skip
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
-    return _read(recorder, against, positions, layers)
+    return _read(recorder, against, positions, chosen)
 
 
 class Tracing:
@@ -173,11 +174,11 @@ def tracing(
     >>> trace.verdict, len(trace.layers)
     ('agrees', 2)
     """
-    against = expectations(expected, model)
+    against, chosen = expectations(expected, model), numbered(layers)
     tracer = Tracing()
     with _recording(model) as recorder:
         yield tracer
-    tracer.result = _read(recorder, against, positions, layers)
+    tracer.result = _read(recorder, against, positions, chosen)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -244,24 +245,34 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 
 
 def _read(
-    recorder: Recorder, against: Expectations, positions: Any, chosen: Iterable[int] | None
+    recorder: Recorder, against: Expectations, positions: Any, chosen: Sequence[int] | None
 ) -> Trace:
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
-    indices = {*(range(len(attentions)) if chosen is None else chosen)}
     refuse_data(
         not attentions, "trace", "a model with attention", "no product of queries and keys ran",
         "Attention is seen in scaled_dot_product_attention and in softmax.",
+    )  # fmt: skip
+    indices = range(len(attentions)) if chosen is None else chosen
+    refuse_if(
+        indices[-1] >= len(attentions),
+        mismatch("trace: layers", f"0 to {len(attentions) - 1}, of the attentions that ran",
+                 str(indices[-1])),
+        ArgumentError,
     )  # fmt: skip
     calls = recorder.calls or [{}]
     sequences = _sequences(calls[0], attentions)
     every = [places_of(taken, positions, sequences) for taken in calls]
     _find_outputs(recorder)
-    seen = {
-        index: _seen(recorder, attention, index, sequences)
-        for index, attention in enumerate(attentions)
-        if index in indices
-    }
+    seen = {index: _seen(recorder, attentions[index], index, sequences) for index in indices}
+    fitting = {(rows, own.tokens[0]) for own in seen.values() for rows in (1, own.sequences)}
+    shape = None if positions is None or every[0].positions is None else every[0].positions.shape
+    refuse_if(
+        shape is not None and shape[1] > 1 and shape[:2] not in fitting,
+        mismatch("trace: positions", "those of the sequences and tokens of an attention, "
+                 + " or ".join(map(str, sorted(fitting))), str(shape)),
+        ArgumentError,
+    )  # fmt: skip
     stacks: dict[Any, list[int]] = {}
     for index in seen:
         stacks.setdefault((attentions[index].stack, attentions[index].call), []).append(index)

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, numbered
 
 TOKENS = 64
 MOST_TOKENS = 4096
@@ -85,16 +86,28 @@ def trace(
     'agrees'
     """
     refuse_if(
-        tokens is not None and not 1 <= tokens <= MOST_TOKENS,
-        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", tokens), ArgumentError,
+        tokens is not None
+        and not (type(tokens) is not bool and isinstance(tokens, Integral)
+                 and 1 <= tokens <= MOST_TOKENS),
+        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", repr(tokens)), ArgumentError,
     )  # fmt: skip
-    chosen = None if layers is None else sorted({*layers})
+    chosen = numbered(layers)
     if isinstance(source, (str, os.PathLike)):
         path = Path(source)
         if not (path / CONFIG).is_file():
             refuse_if(
                 tokens is not None or chosen is not None,
                 mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
+                ArgumentError,
+            )
+            refuse_if(
+                path.suffix == ".json" and expected is None,
+                mismatch(
+                    "trace",
+                    "a folder of a model, a model, or dumps",
+                    f"{path}, a config",
+                    "Give its folder; or give what is traced, and the config as expected=.",
+                ),
                 ArgumentError,
             )
             return trace_folder(path, expected)
