@@ -152,6 +152,8 @@ def test_older_names_work_and_are_not_shown() -> None:
     assert posenc.identify(table, name="pe") == posenc.identify(table, tensor="pe")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="got tensors=. Did you mean 'tensor'"):
         posenc.identify(table, tensors="pe")  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="got name="):
+        posenc.identify(table, tensor="pe", name="other")  # type: ignore[call-arg]
     assert getattr(posenc, "extend_context") is posenc.extend  # noqa: B009 - not typed
     assert "extend_context" not in dir(posenc)
 

@@ -483,6 +483,20 @@ def test_words_of_other_programs_hide_no_option_and_name_calls_that_are_there(na
             assert flag in {o for p in every[name].params for o in p.opts}
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((r"x\1.py:f", "--function", "f"), r"posenc check x\1.py:f:NAME."),
+        (("a" * 5000, "write"), "Got unexpected extra argument (write)."),
+        ((__file__, "write"), "Got unexpected extra argument (write)."),
+        ((__file__, "--verbose"), "POSENC_DEBUG=1 shows the traceback of an error."),
+    ],
+    ids=["backslash", "long", "file", "every command"],
+)
+def test_a_first_word_is_taken_as_it_is(words: tuple[str, ...], said: str) -> None:
+    assert said in error_of("check", *words)
+
+
 def test_a_missing_or_an_extra_argument_gets_an_example() -> None:
     for name, command in commands():
         needed = [p for p in command.params if isinstance(p, click.Argument) and p.required]

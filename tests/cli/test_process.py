@@ -270,9 +270,11 @@ def test_a_progress_bar_on_a_screen(tmp_path: Path) -> None:
         (["--help"], ["numpy", "posenc.cli.commands.encode", "posenc.functional", "torch", "jax"]),
         (["encode", "a"], ["torch", "jax", "tokenizers", "matplotlib", "scipy", "ml_dtypes"]),
         (["doctor", "--json"], ["jax", "tokenizers", "matplotlib", "triton"]),
+        (["identify", "ones.npy"], ["torch", "jax", "matplotlib", "posenc.presets"]),
     ],
 )
 def test_commands_import_what_they_need(tmp_path: Path, args: list[str], absent: list[str]) -> None:
+    np.save(tmp_path / "ones.npy", np.ones((4, 4)))
     script = (
         "import sys\n"
         "from posenc.cli import app\n"

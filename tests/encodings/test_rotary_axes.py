@@ -94,6 +94,8 @@ def test_a_factor_for_each_axis_is_a_rule_for_each(rule: Any) -> None:
     for factor, width, own in zip((1, 2, 3), (4, 8, 12), frequencies, strict=True):
         whole = RoPE(width, pairing="half", base=256, scaling=rule(factor))
         assert_close(own, posenc.frequencies(whole), 0)
+    with pytest.raises(posenc.SpecError, match="factor: expected a number, got True"):
+        rule((True, 2))
     with pytest.raises(TypeError, match="2 arguments by place"):
         rule((1, 2), 3)
 

@@ -1083,6 +1083,7 @@ def test_a_short_axis_has_both_of_its_ends_and_cells_go_by_powers_of_two():
         texts = [tick.text for tick in grammar.values("value", -limit, limit, most=3).marks(3)]
         assert "0" in texts
         assert len(texts) == 3
+    assert [tick.text for tick in grammar.values("value", 0, 0.9).marks(1)] == ["0", "0.9"]
     numbers = grammar.Axis("position", (0, 256), cells=True, names=tuple(map(str, range(256))))
     assert [tick.text for tick in numbers.marks(6)] == ["0", "64", "128", "192"]
     assert [tick.text for tick in numbers.marks(256)] == list(numbers.names)

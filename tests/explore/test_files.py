@@ -330,6 +330,10 @@ def standing(picture, x: int, y: int) -> dict:
     }
 
 
+def legends(tree: dict) -> list[list]:
+    return [panel["key"] for panel in tree["panels"] if isinstance(panel.get("key"), list)]
+
+
 def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
     panels = [cell for panel in tree["panels"] for cell in panel.get("cells", [panel])]
     tiles = [arrays[panel["tile"]] for panel in panels if "tile" in panel]
@@ -376,6 +380,7 @@ def test_a_frozen_page_says_at_each_stop_what_the_explorer_says(state, monkeypat
         # Links lead where a file may have no stop.
         assert [f for f in facts if f[0] != "links"] == [f for f in told if f[0] != "links"]
         assert [p["title"] for p in tree["panels"]] == [p["title"] for p in live.header["panels"]]
+        assert legends(tree) == legends(live.header)
         for stored, expected in zip(
             arrays_of(tree, picture.arrays), arrays_of(live.header, live.arrays), strict=True
         ):

@@ -126,6 +126,8 @@ def test_pixels_become_tokens() -> None:
         ([("image", 7)], "a grid for 'image', got 7 tokens"),
         ([("image", (1, 2))], "three of a grid"),
         ([("image", (1, 0, 2))], "three of a grid"),
+        ([("image", (0, 2, 2))], "image: expected a number of tokens, or three of a grid"),
+        ([("image", (["a"], 2, 2))], "frames or their times"),
         ([("image", (1, 2.5, 2))], "three of a grid"),
         ([("text", -1)], "a number of tokens"),
         ([("text", True)], "a number of tokens"),
@@ -149,6 +151,9 @@ def test_what_is_no_scene_is_told(scene: Any, told: str) -> None:
         (lambda: SceneRule(("x",), (ScenePart("a"), ScenePart("a"))), "each name once"),
         (lambda: SceneRule(("x",), (), ends=(1, 2)), "one for each axis"),
         (lambda: SceneRule(("x",), (), pixels=(1, 2)), "frames, rows and columns"),
+        (lambda: SceneRule(("x",), (), pixels=(1, 0, 2)), "each at least 1"),
+        (lambda: SceneRule(("x",), (), order="text"), "Known: parts, scene"),  # type: ignore[arg-type]
+        (lambda: ScenePart("text", ("",)), "expressions, got ''"),
     ],
 )
 def test_what_is_no_rule_is_told(make: Any, told: str) -> None:
@@ -162,6 +167,28 @@ def test_what_is_no_rule_is_told(make: Any, told: str) -> None:
 def test_an_expression_runs_no_code(text: str) -> None:
     with pytest.raises((posenc.SpecError, ValueError)):
         SceneRule(("x",), (ScenePart("text", (text,)),)).build([("text", 2)])
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("w / t", "divide by zero"),
+        ("w // (fps - 24)", "divide by zero"),
+        ("1 // 0", "ZeroDivisionError"),
+        ("1e999", "infinity"),
+        ("w * step", "infinity"),
+        ("none + w", "TypeError"),
+        ("w + pair", "could not be broadcast"),
+        ("pair[2]", "IndexError"),
+        ("w if h else t", "ambiguous"),
+        ("'a'", "no expression"),
+    ],
+)
+def test_an_expression_without_a_finite_number_is_told(text: str, told: str) -> None:
+    facts = (("fps", 24.0), ("step", None), ("none", None), ("pair", (1.0, 2.0)))
+    made = SceneRule(("x",), (ScenePart("image", (text,)),), facts=facts)
+    with pytest.raises(posenc.ArgumentError, match=f"image: expected numbers of .*{told}"):
+        made.build([("image", (1, 2, 3))], step=np.nan)
 
 
 @pytest.mark.parametrize("text", ["texts.tokens", "text.token", "fpss", "k + i"])

@@ -259,7 +259,13 @@ def test_a_loaded_model_is_held_against_its_config() -> None:
     other = posenc.diff(model, {**config, "axes_dims_rope": [8, 4, 4]})
     assert {row.where for row in other.rows} == {"attention"}
     model.pos_embed.theta = 500
-    assert [row.field for row in posenc.diff(model, config).rows] == ["frequencies"]
+    (row,) = posenc.diff(model, config).rows
+    assert row.field == "frequencies"
+    assert "smallest call: of several axes, [[[" in str(row.call)
+    model.rope, model.pos_embed = model.pos_embed, None
+    absent = posenc.diff(model, config)
+    assert not absent.compared
+    assert any("no module 'pos_embed', which its class has" in text for text in absent.not_compared)
 
 
 @SLOW

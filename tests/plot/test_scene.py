@@ -146,7 +146,13 @@ def test_fractions_are_drawn_at_the_nearest_cell_and_it_is_said() -> None:
     [
         ({"text": 0}, "text: expected 1 to 512 tokens, got 0"),
         ({"text": 513}, "text: expected 1 to 512 tokens, got 513"),
+        ({"text": None}, "text: expected 1 to 512 tokens, got None"),
+        ({"text": 2.5}, "text: expected 1 to 512 tokens, got 2.5"),
         ({"image": (0, 0)}, "image: expected two sides of 1 to 512"),
+        ({"image": "8x8"}, "image: expected two sides of 1 to 512 tokens, got '8x8'"),
+        ({"image": (8, 8, 8)}, "image: expected two sides of 1 to 512"),
+        ({"reference": None}, "reference: expected two sides of 0 to 512 tokens, got None"),
+        ({"reference": (8.0, 8)}, "reference: expected two sides of 0 to 512"),
         ({"image": (8, 513)}, "image: expected two sides of 1 to 512"),
         ({"reference": (0, 8)}, "reference: expected two sides of 0 to 512"),
         ({"configs": []}, "at least one config"),

@@ -73,7 +73,7 @@ def test_a_file_of_experts_is_read_and_one_of_more_tensors_is_not(tmp_path: Path
     found, _, memory = cost(lambda: files.read_layout(path))
     assert len(found.tensors) == EXPERTS
     assert memory < MEMORY
-    with pytest.raises(DataError, match=f"at most {MOST_TENSORS} tensors in a file"):
+    with pytest.raises(DataError, match=f"at most {MOST_TENSORS:,} tensors in a file"):
         files.read_layout(made(MOST_TENSORS + 1))
 
 

@@ -112,7 +112,7 @@ def printed(text: str) -> str:
 
 def suggest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str:
     """`Did you mean 'x'?`, or the list of valid names when nothing is close."""
-    names = sorted(choices)
+    names = sorted({*choices})
     near = closest(name, names, cutoff=cutoff)
     if near:
         return f"Did you mean {near!r}?"

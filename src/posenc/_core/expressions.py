@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any
+
+import numpy as np
+
+from posenc._core.errors import bad_argument
 
 _OPERATORS: dict[type[ast.operator | ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
@@ -36,11 +41,25 @@ CALLS: dict[str, Callable[..., Any]] = {
     "isqrt": lambda value: math.isqrt(int(value)) if value >= 0 else _root(value),
     "sqrt": _root,
 }
-NODES = (
+_NODES = (
     ast.Constant, ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.Compare, ast.IfExp,
     ast.Call, ast.UnaryOp, ast.USub, ast.Load, *_OPERATORS,
 )  # fmt: skip
 LARGEST_POWER = 64  # of two, the only base: halvings from stage to stage
+
+
+@functools.lru_cache(maxsize=1024)
+def parsed(text: str) -> ast.expr:
+    """A text as `evaluate` takes it."""
+    return ast.parse(text, mode="eval").body
+
+
+def is_expression(text: str) -> bool:
+    """Whether a text holds nothing but what can be evaluated."""
+    try:
+        return all(isinstance(node, _NODES) for node in ast.walk(parsed(text)))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
 
 
 def evaluate(
@@ -71,6 +90,25 @@ def evaluate(
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -value(node.operand)
     raise ValueError(f"{ast.unparse(node)!r} is no expression of a row")
+
+
+def numbers(
+    text: str,
+    shape: tuple[int, ...],
+    item: Callable[[ast.Name | ast.Attribute | ast.Subscript], Any],
+    calls: Mapping[str, Callable[..., Any]],
+    caller: str,
+) -> np.ndarray:
+    """The finite numbers of a text in a shape, or `ArgumentError` with the reason."""
+    reason = "infinity, or not a number"
+    try:
+        with np.errstate(divide="raise", invalid="raise"):
+            value = np.broadcast_to(evaluate(parsed(text), item, calls), shape)
+        if np.isfinite(value).all():
+            return value
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        reason = f"{type(error).__name__}: {error}"
+    raise bad_argument(caller, f"numbers of {text!r}", reason)
 
 
 def _halving(node: ast.BinOp) -> bool:

@@ -156,8 +156,7 @@ class App(click.Group):
         if name == "help" and args[1:2] and args[1] in COMMANDS:
             return super().resolve_command(ctx, [args[1], "--help"])
         if name not in COMMANDS and (verb := _verb_of(name)):
-            note = f"posenc: {name} is there, so this is: posenc {verb}"
-            click.echo(error_text(note), err=True)
+            click.echo(error_text(f"posenc: {name} is there, so this is: posenc {verb}"), err=True)
             args = [verb, *args]
         elif name not in COMMANDS and not name.startswith("-"):
             text = f"No such command {name!r}"

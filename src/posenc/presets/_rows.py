@@ -28,7 +28,7 @@ from typing import (
 )
 
 from posenc._core.errors import SpecError, bad_spec, suggest
-from posenc._core.expressions import evaluate
+from posenc._core.expressions import evaluate, parsed
 
 
 class _Named(Protocol):
@@ -95,8 +95,7 @@ def fill(template: Any, sizes: Mapping[str, int]) -> Any:
 
 def _number(text: str, sizes: Mapping[str, int]) -> int:
     try:
-        node = ast.parse(text, mode="eval").body
-        return operator.index(evaluate(node, lambda name: sizes[ast.unparse(name)]))
+        return operator.index(evaluate(parsed(text), lambda name: sizes[ast.unparse(name)]))
     except (LookupError, TypeError, ValueError):
         raise bad_spec("presets", f"integers, {sorted(sizes)} and + - * //", text) from None
 

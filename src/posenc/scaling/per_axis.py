@@ -128,6 +128,6 @@ class EachAxis:
         """The rule, or with a factor for each axis a `PerAxis` of such rules."""
         factors = args[0] if args else kwargs.get("factor")
         if isinstance(factors, (tuple, list)) and len(args) + len(kwargs) == 1:
-            rules: Any = [None if factor == 1 else cls(factor) for factor in factors]
+            rules: Any = [cls(one) if one is True or one != 1 else None for one in factors]
             return PerAxis(tuple(rules))  # type: ignore[return-value]  # then no __init__ follows
         return super().__new__(cls, *args, **kwargs)

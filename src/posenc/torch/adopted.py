@@ -259,11 +259,10 @@ class AdoptedAxes(AdoptedRotary):
     def _exact(self, answer: Any) -> Any:
         pairs, dim = self.trained.pairs, self.trained.dim
         if isinstance(answer, Tensor) and answer.is_complex() and answer.shape[-1] == pairs:
-            return self._turned(answer, answer.dtype).to(answer.dtype)
+            return self._replaced([answer], answer, lambda z: [z])[0]
         if isinstance(answer, Tensor) and answer.shape[-3:] == (pairs, 2, 2):
-            z = self._turned(torch.complex(*answer[..., 0].double().unbind(-1)), answer.dtype)
-            rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
-            return rows.view_as(answer).to(answer.dtype)
+            old = torch.complex(*answer[..., 0].double().unbind(-1))
+            return self._replaced([answer], old, _matrices)[0]
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
@@ -277,17 +276,27 @@ class AdoptedAxes(AdoptedRotary):
             return kind([self._exact(part) for part in answer])
         columns = self._pair_of if real[0].shape[-1] == dim else [*range(pairs)]
         first = [columns.index(j) for j in range(pairs)]
-        cos, sin = (part[..., first].double() for part in real)
-        z = self._turned(torch.complex(cos, sin), real[0].dtype)
-        return kind([part[..., columns].to(real[0].dtype) for part in (z.real, z.imag)])
+        old = torch.complex(*(part[..., first].double() for part in real))
+        return kind(
+            self._replaced(real, old, lambda z: [z.real[..., columns], z.imag[..., columns]])
+        )
 
-    def _turned(self, old: Tensor, dtype: torch.dtype) -> Tensor:
-        """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
+    def _replaced(
+        self, parts: list[Tensor], old: Tensor, form: Callable[[Tensor], list[Tensor]]
+    ) -> list[Tensor]:
+        """New numbers in the form of the parts, which may have each of the old ones twice."""
         if not old.numel():
-            return old
-        places = self._places(old.to(torch.complex128).angle())
-        usual, pads = _phasors(self.trained, places), old.abs() < 0.5
-        off = (old - usual).abs().masked_fill(pads, 0.0).max().item()
+            return parts
+        again = zip(parts, form(old), strict=True)
+        apart = sum((part - twin).abs().max().item() for part, twin in again)
+        new = form(self._turned(old, parts[0].dtype, apart))
+        return [one.to(part.dtype) for part, one in zip(parts, new, strict=True)]
+
+    def _turned(self, old: Tensor, dtype: torch.dtype, apart: float) -> Tensor:
+        """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
+        places = self._places(torch.nan_to_num(old.to(torch.complex128).angle()))
+        usual, pads = _phasors(self.trained, places), (old == 0).all(-1, keepdim=True)
+        off = (old - usual).abs().masked_fill(pads, 0.0).max().item() + apart
         self.reach = int(places.abs().max())
         room = (
             ROOM * self.reach * max(ladder[-1][0] for ladder in self._ladders if ladder)
@@ -323,6 +332,11 @@ class AdoptedAxes(AdoptedRotary):
     def extra_repr(self) -> str:
         """What it computes, and in place of what, in `print(model)`."""
         return f"{self.spec!r}, in place of {type(self.original).__name__}"
+
+
+def _matrices(z: Tensor) -> list[Tensor]:
+    rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
+    return [rows.reshape(*z.shape, 2, 2)]
 
 
 def _phasors(spec: RoPE, places: Tensor) -> Tensor:

@@ -120,6 +120,31 @@ def test_far_positions_are_read_until_the_slowest_pair_has_turned() -> None:
         module(torch.tensor([[int(ends[0]) + 1, 0]]))
 
 
+@pytest.mark.parametrize("factor", [0.4, [0.0] + [1.0] * 7, 1.5, float("nan")])
+def test_numbers_that_are_no_rotation_are_no_padding(factor: Any) -> None:
+    """Rows of zeros pad; what is merely small, or 0 in one pair, contradicts the config."""
+    trained = SPECS["half"]
+
+    def smaller(cos: Any, sin: Any) -> Any:
+        return cos * torch.tensor(factor), sin * torch.tensor(factor)
+
+    with pytest.raises(posenc.DataError, match="others, off by"):
+        AdoptedAxes(Old(trained, smaller), trained, trained)(WHERE)
+
+
+@pytest.mark.parametrize("name", ["matrices", "channels in halves", "channels in neighbours"])
+def test_numbers_that_stand_twice_are_checked_twice(name: str) -> None:
+    order, form = FORMS[name]
+
+    def last(cos: Any, sin: Any) -> Any:
+        answer = form(cos, sin)
+        leaves(answer)[0].view(len(WHERE), -1)[3, -1] += 0.5
+        return answer
+
+    with pytest.raises(posenc.DataError, match="others, off by 0.5"):
+        AdoptedAxes(Old(SPECS[order], last), SPECS[order], SPECS[order])(WHERE)
+
+
 def test_an_answer_of_no_rows_has_none() -> None:
     module = AdoptedAxes(Old(SPECS["half"], halves), SPECS["half"], SPECS["half"])
     cos, sin = module(torch.zeros(0, 2, dtype=torch.int64))

@@ -146,6 +146,19 @@ def test_what_a_config_leaves_out_is_the_default_of_its_class() -> None:
         ({**FLUX, "attention_head_dim": 2**20}, "more than any model has"),
         ({"_class_name": "OmniGenTransformer2DModel"}, "rope_scaling.short_factor is not a list"),
         ({"_class_name": "EasyAnimateTransformer3DModel"}, "patch_size is missing"),
+        (
+            {"_class_name": "PixArtTransformer2DModel", "patch_size": 0},
+            "sample_size=128 and patch_",
+        ),
+        ({"_class_name": "LatteTransformer3DModel"}, "patch_size is missing"),
+        (
+            {"_class_name": "TransformerTemporalModel", "positional_embeddings": "rope"},
+            "has no rule for positional_embeddings='rope'",
+        ),
+        (
+            {"_class_name": "FluxKontextPipeline", "transformer": {"_class_name": ["a"]}},
+            "a pipeline, and no transformer of it is here",
+        ),
         ({"_class_name": "ErnieImageTransformer2DModel"}, "it turns by no rotation"),
         ({"_class_name": "MochiTransformer3DModel"}, "its frequencies are learned"),
     ],

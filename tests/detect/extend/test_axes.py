@@ -107,6 +107,7 @@ WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "one number": (FLUX, {"size": "12", "trained": "1x1"}, "size: expected width x height.*'12'"),
     "other numbers": (WAN, {"frames": 9, "trained": "3x4"}, "trained: expected frames"),
     "zero": (FLUX, {"size": "0x5", "trained": "1x1"}, "size: expected width x height"),
+    "many": (FLUX, {**LARGER, "size": "4097x4096"}, r"16,777,216 tokens, got \(1, 4096, 4097\)"),
     "no vae": (FLUX, {"size": "9x9", "trained": "8x8"}, "vae/config.json lies beside"),
     "no more": (FLUX, {"size": "8x4", "trained": "8x8", "tokens": True}, "more than that of train"),
     "no rule": (FLUX, {**LARGER, "rule": "riflex"}, "a rule that applies to the model"),
@@ -173,7 +174,7 @@ def test_only_grids_are_moved() -> None:
 
 
 @pytest.mark.parametrize("name", ["scale", "shift"])
-@pytest.mark.parametrize("value", [(1, 2), "2", None, [True] * 3])
+@pytest.mark.parametrize("value", [(1, 2), "2", None, [True] * 3, np.nan, (1, 1, np.inf)])
 def test_maps_that_are_none(name: str, value: Any) -> None:
     rule: Any = posenc.from_hf(WAN).layers[0].positions
     with pytest.raises(posenc.ArgumentError, match=f"{name}: expected a number, or one for each"):

@@ -180,6 +180,16 @@ def test_more_rows_than_are_fitted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "rows from 300 on are others" in found.remarks
 
 
+def test_where_a_long_table_differs_most_is_looked_for_in_all_rows() -> None:
+    table = np.asarray(posenc.table(posenc.Sinusoidal(64), 4096, dtype="float32"))
+    table[3000, 5] += 1e-3
+    found = only(table)
+    assert found.verdict == "close"
+    assert found.remarks[0].endswith("most in row 3000, column 5")
+    size = np.sqrt(np.mean(table.astype("float64") ** 2) * table.size)
+    assert found.measures["relative_rms"] == pytest.approx(1e-3 / size, rel=1e-2)
+
+
 # --- what is no table -----------------------------------------------------------------------------
 
 

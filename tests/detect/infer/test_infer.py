@@ -677,6 +677,7 @@ def test_what_is_no_bias_of_distance() -> None:
     ("arguments", "more", "words"),
     [
         ((lambda x, p: x,), {"dim": 1}, "2 to 4,096"),
+        ((lambda x, p: x,), {"dim": "64"}, "2 to 4,096, got '64'"),
         ((lambda x, p: x,), {"kind": "none"}, "rotary or cos_sin"),
         ((lambda x, p: x,), {"dim": 8, "axes": "hw"}, "a tuple of names"),
         ((lambda x, p: 1 / 0,), {"dim": 8}, "ZeroDivisionError"),

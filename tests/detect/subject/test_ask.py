@@ -202,8 +202,11 @@ def test_a_model_without_such_a_module_is_refused_at_once() -> None:
         posenc.ask(Model())
 
 
-def test_positions_that_are_none_are_refused_in_words() -> None:
-    subject = posenc.ask(shapes.numpy_line)
+def test_positions_and_widths_that_are_none_are_refused_in_words() -> None:
+    for dim in (0, None, "64", 2**16 + 1):
+        with pytest.raises(posenc.ArgumentError, match="ask: dim: expected 1 to 65,536, got "):
+            posenc.ask(shapes.numpy_line, dim=dim)
+    subject = posenc.ask(shapes.numpy_line, dim=np.int64(64))
     for positions, tokens in (([], 0), ([1, 2], 3), (5, 1)):
         with pytest.raises(posenc.ArgumentError, match="ask: positions: expected"):
             subject.rotate(np.ones((1, 1, tokens, 64)), positions)

@@ -257,3 +257,18 @@ def test_code_whose_answers_are_squares_is_asked_of_few_tokens() -> None:
     found = subject.survey(ROPE)
     assert max(asked) < 100
     assert not found.reach.positions or not found.agrees
+
+
+def test_an_answer_of_another_shape_is_a_difference_and_no_refusal() -> None:
+    slopes = 2.0 ** -np.arange(1.0, 9.0)[:, None, None]
+
+    def square_of_one_query(q_positions: Any, k_positions: Any) -> Any:
+        k = np.asarray(k_positions, dtype=np.float64)
+        one = len(q_positions) == 1 < len(k)
+        q = k if one else np.asarray(q_positions, dtype=np.float64)
+        return -slopes * np.abs(q[:, None] - k)
+
+    subject = posenc.ask(square_of_one_query, kind="bias", heads=8)
+    found = subject.survey(posenc.ALiBi(8), end=2000)
+    assert found.call is not None
+    assert "answered in another shape" in str(found.call)

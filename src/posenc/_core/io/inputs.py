@@ -304,13 +304,13 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
             expected = f"a folder that holds {CONFIG_FILE} or {PIPELINE}"
             raise bad_data(caller, expected, repr(str(path)))
         path = inside
-    refuse_data(
-        not path.exists(),
-        caller,
-        "a file that exists",
-        repr(str(path)[:200]),
-        hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
-    )
+    if not path.exists():  # the advice imports all presets
+        raise bad_data(
+            caller,
+            "a file that exists",
+            repr(str(path)[:200]),
+            hub_advice(str(path)) or "A text is taken for JSON if it begins with a brace.",
+        )
     other = path.suffix in (".py", ".csv", ".npy")
     refuse_data(other, caller, "the config of a model", path, reader_of(path))
     data = _config_of(text_of(path, CONFIG), caller, path.name)

@@ -328,6 +328,6 @@ def moved(rows: np.ndarray, axes: tuple[str, ...], scale: Affine, shift: Affine)
     expected = f"a number, or one for each of the axes {axes}"
     for name, numbers in (("scale", scale), ("shift", shift)):
         shape, kind = np.shape(numbers), np.asarray(numbers).dtype.kind
-        if kind not in "iuf" or shape not in ((), (len(axes),)):
+        if kind not in "iuf" or shape not in ((), (len(axes),)) or not np.isfinite(numbers).all():
             raise bad_argument(f"SceneRule.build: {name}", expected, repr(numbers)[:80])
     return rows * np.asarray(scale) + np.asarray(shift)

@@ -6,7 +6,7 @@ import ast
 import functools
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, final
 
@@ -98,29 +98,20 @@ class ScenePart(Value):
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
         for text in self.texts:
-            try:
-                nodes = [*ast.walk(parsed(text))]
-            except (SyntaxError, ValueError, RecursionError):
-                nodes = [ast.Pass()]
-            fits = all(isinstance(node, expressions.NODES) for node in nodes)
+            fits = expressions.is_expression(text)
             self._require(fits, "coordinates", "expressions", repr(text)[:80])
 
     @property
     def texts(self) -> tuple[str, ...]:
         """The expressions that it has."""
-        return tuple(filter(None, (*self.coordinates, self.after)))
+        return (*self.coordinates, *filter(None, [self.after]))
 
     @property
     def names(self) -> dict[str, str]:
         """What its expressions name, with the size that they ask a part for."""
-        nodes = [node for text in self.texts for node in ast.walk(parsed(text))]
+        nodes = [node for text in self.texts for node in ast.walk(expressions.parsed(text))]
         plain = {node.id: "" for node in nodes if isinstance(node, ast.Name)}
         return plain | {ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
-
-
-@functools.lru_cache(maxsize=1024)
-def parsed(text: str) -> ast.expr:
-    return ast.parse(text, mode="eval").body
 
 
 def need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
@@ -141,6 +132,19 @@ class Piece(NamedTuple):
         count, grid = int(np.prod(self.size)), SIZES[1:][: len(self.size)]
         tokens = count + -count % self.part.multiple
         return {"tokens": tokens} | dict(zip(grid[2:] and grid, self.size, strict=False))
+
+
+def sized(part: ScenePart, size: Any, caller: str, todo: str) -> Piece:
+    """A part of a scene with its size, checked."""
+    numbers = [*size] if isinstance(size, (list, tuple)) else [size]
+    times = [*numbers[0]] if len(numbers) == 3 and np.iterable(numbers[0]) else []
+    numbers[:1] = [len(times)] if times else numbers[:1]
+    sizes = len(numbers) in (1, 3) and all(map(is_count, numbers))
+    flat = not any(map(np.ndim, times)) and np.asarray(times).dtype.kind in "iuf"
+    if not (sizes and flat and np.isfinite(times).all() and (all(numbers) or len(numbers) == 1)):
+        expected = "a number of tokens, or three of a grid: frames or their times, rows, columns"
+        raise bad_argument(caller, expected, repr(size)[:80], todo)
+    return Piece(part, tuple(map(int, numbers)), times)
 
 
 class View:
@@ -169,33 +173,33 @@ class View:
         if not part.coordinates:
             return None
 
+        for name in (name for name, size in part.names.items() if not size and name not in CALLS):
+            need(name in cells, "build", f"a grid for {part.name!r}", f"{tokens} tokens", TODO)
+            fact = f"{name}=, a fact of the call that {part.name!r} needs"
+            absent = isinstance(cells[name], str) and cells[name] == "required"
+            need(not absent, "build", fact, "none")
+
         def item(node: ast.expr) -> Any:
             if isinstance(node, ast.Subscript):
                 return item(node.value)[expressions.evaluate(node.slice, item)]
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
                 return self._of_part(node.value.id, node.attr)
-            name = ast.unparse(node)
-            need(name in cells, "build", f"a grid for {part.name!r}", f"{tokens} tokens", TODO)
-            fact = f"{name}=, a fact of the call that {part.name!r} needs"
-            need(not isinstance(cells[name], str), "build", fact, "none")
-            return cells[name]
+            return cells[ast.unparse(node)]
 
-        def value(text: str) -> Any:
-            return expressions.evaluate(parsed(text), item, CALLS)
-
-        columns = [np.broadcast_to(value(text), (count,)) for text in part.coordinates]
+        at = f"SceneRule.build: {part.name}"
+        columns = [expressions.numbers(one, (count,), item, CALLS, at) for one in part.coordinates]
         rows = np.pad(np.stack(columns, axis=-1), ((0, tokens - count), (0, 0)))
-        last = rows.max(initial=self.next - 1)
-        self.next = value(part.after) if part.after else math.ceil(last) + 1
+        self.next = math.ceil(rows.max(initial=self.next - 1)) + 1
+        if part.after:
+            self.next = expressions.numbers(part.after, (), item, CALLS, at).item()
         rows = rows[:, 0] if rows.shape[1] == 1 else rows
         return rows.astype(np.int64 if rows.dtype.kind in "iub" else np.float64)
 
     def _of_part(self, name: str, size: str) -> int:
         """A size of the first part of a name, or the largest of all; 0 where there is none."""
-        sizes = [
-            one.sizes().get(size, 0) for one in self.pieces if name in (one.part.name, "largest")
-        ]
-        return max(sizes, default=0) if name == "largest" else [*sizes, 0][0]
+        named = (one for one in self.pieces if name in (one.part.name, "largest"))
+        sizes = (*(one.sizes().get(size, 0) for one in named), 0)
+        return max(sizes) if name == "largest" else sizes[0]
 
 
 Scene = Sequence[tuple[str, int | Sequence[Any]]]
@@ -276,7 +280,8 @@ class SceneRule(Value):
                 expected = f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}"
                 self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
-        self._require(len(self.pixels) in (0, 3), "pixels", "frames, rows and columns")
+        fits = len(self.pixels) in (0, 3) and min(self.pixels, default=1) > 0
+        self._require(fits, "pixels", "frames, rows and columns, each at least 1")
 
     def build(self, scene: Scene, *, scale: Affine = 1, shift: Affine = 0, **facts: Any) -> Placed:
         """The positions of the parts of a scene.
@@ -325,9 +330,8 @@ class SceneRule(Value):
             count = view.numbers[piece.part.name]
             order.append(f"{piece.part.name} {count + 1}" if count else piece.part.name)
             if (rows := view.place(piece)) is not None:
-                for axis, end, last in zip(
-                    self.axes, self.ends, np.atleast_1d(rows.max(0, initial=0)), strict=False
-                ):
+                lasts = np.atleast_1d(rows.max(0, initial=0))
+                for axis, end, last in zip(self.axes, self.ends, lasts, strict=False):
                     expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
                     need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
                 placed[order[-1]] = (
@@ -344,12 +348,7 @@ class SceneRule(Value):
         others = [f"{own} has it: read its folder." for part, own in self.elsewhere if part == name]
         todo = [*others, suggest(name, names)][0]
         need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
-        numbers = [*size] if isinstance(size, (list, tuple)) else [size]
-        times = [*numbers[0]] if len(numbers) == 3 and isinstance(numbers[0], Iterable) else []
-        numbers[:1] = [len(times)] if times else numbers[:1]
-        fits = len(numbers) in (1, 3) and all(map(is_count, numbers)) and all(numbers[1:])
-        need(fits, "build", "a number of tokens, or three of a grid", repr(one)[:80], TODO)
-        return Piece(self.parts[names.index(name)], tuple(map(int, numbers)), times)
+        return sized(self.parts[names.index(name)], size, f"SceneRule.build: {name}", TODO)
 
     def cells(self, *, height: int, width: int, frames: int = 1) -> tuple[int, int, int]:
         """The grid of tokens of a picture or film, by the VAE beside the config.
@@ -387,14 +386,14 @@ class SceneRule(Value):
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
             fits = is_count(size) and size >= step and size % step == 0
-            need(fits, f"cells: {name}", f"a multiple of {step} pixels", size)
+            need(fits, f"cells: {name}", f"a multiple of {step} pixels", repr(size))
         fits = is_count(frames) and frames > 0 and (frames - 1) % time == 0
-        need(fits, "cells: frames", f"one more than a multiple of {time}", frames)
+        need(fits, "cells: frames", f"one more than a multiple of {time}", repr(frames))
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:
-        places = (f"at ({', '.join(p.coordinates)})" if p.coordinates else "that do not turn"
-                  for p in self.parts)  # fmt: skip
         return ", ".join(
-            f"{part.name} tokens {place}" for part, place in zip(self.parts, places, strict=True)
+            f"{part.name} tokens "
+            + (f"at ({', '.join(part.coordinates)})" if part.coordinates else "that do not turn")
+            for part in self.parts
         )

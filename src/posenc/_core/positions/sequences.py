@@ -15,7 +15,8 @@ import numpy as np
 from posenc._core.arrays.array import Array, arange, library, numpy_rules
 from posenc._core.arrays.coordinates import integers
 from posenc._core.errors import bad_argument
-from posenc._core.positions.scene import ScenePart, SceneRule
+from posenc._core.positions.counting import is_count
+from posenc._core.positions.scene import ScenePart, View, sized
 
 _AFTER = {"largest": "", "space": "next + max(rows, columns)"}
 LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
@@ -82,14 +83,18 @@ def multimodal(
            [4, 4, 4]])
     """
     caller = "positions.multimodal"
-    if after not in _AFTER:
+    if after not in [*_AFTER]:
         raise bad_argument(f"{caller}: after", "'largest' or 'space'", repr(after))
     grid = ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after])
-    rule = SceneRule(("t", "h", "w"), (ScenePart("text", ("next + i",) * 3), grid), order="scene")
-    # Whatever is no sequence is told what a scene has.
-    kinds = ("grid" if isinstance(part, (tuple, list)) else "text" for part in layout)
-    placed = rule.build([*zip(kinds, layout, strict=True)])
-    whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *placed.values()]) + start
+    kinds = ScenePart("text", ("next + i",) * 3), grid
+    todo = "An image is (1, rows, columns), n tokens of text are n."
+    pieces = [
+        sized(kinds[isinstance(entry, (tuple, list))], entry, f"{caller}: layout", todo)
+        for entry in layout
+    ]
+    view = View(pieces, {})
+    view.next = int(integers(start, xp=np, caller=f"{caller}: start"))
+    whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *map(view.place, pieces)])
     return integers(whole, xp=library(xp), device=device, caller=caller)
 
 
@@ -135,8 +140,8 @@ def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) 
     whole, last, pieces = part.denominator, -part.denominator, [np.zeros(0, dtype=np.int64)]
     for entry in layout:
         visual = isinstance(entry, (tuple, list)) and len(entry) == 1
-        count = entry[0] if visual else entry  # type: ignore[index]
-        if isinstance(count, bool) or not isinstance(count, (int, np.integer)) or count < 0:
+        count: Any = entry[0] if visual else entry  # type: ignore[index]
+        if not is_count(count):
             raise bad_argument(
                 f"{caller}: layout", "n tokens of text, or (n,) visual tokens", repr(entry)
             )

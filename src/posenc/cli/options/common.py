@@ -141,11 +141,8 @@ def file_there(name: str) -> str:
         there = Path(name).exists()
     except (OSError, ValueError):  # too long, or not to be entered; a null character
         there = False
-    refuse(
-        not there,
-        f"{name[:200]!r} is not there. {inputs.hub_advice(name)}".strip(),
-        click.BadParameter,
-    )
+    if not there:  # the advice imports all presets
+        raise click.BadParameter(f"{name[:200]!r} is not there. {inputs.hub_advice(name)}".strip())
     return name
 
 

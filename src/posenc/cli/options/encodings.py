@@ -97,11 +97,11 @@ def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int)
         if choice.spec is None:
             choice = dataclasses.replace(choice, dim=width)
     spec = any_spec(choice, width=default)
-    refuse(
-        not isinstance(spec, TableSpec),
-        f"{type(spec).__name__} is no table: this command adds tables to embeddings. "
-        + encoding_advice(type(spec).__name__),
-    )
+    if not isinstance(spec, TableSpec):
+        raise click.UsageError(
+            f"{type(spec).__name__} is no table: this command adds tables to embeddings. "
+            + encoding_advice(type(spec).__name__)
+        )
     if width is not None and spec.dim != width:
         raise bad_argument("encode", f"data {spec.dim} wide, as the spec", f"{width}")
     return spec

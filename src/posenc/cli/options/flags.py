@@ -173,7 +173,7 @@ def instead(name: str, option: str, word: str = "") -> str:
     """What a command has for an option or first word of other programs; nothing for others."""
     rows = {**INSTEAD.get(name, {}), **INSTEAD[""]}
     text = next((todo for words, todo in rows.items() if option in words.split()), "")
-    return re.sub(r"\bWORD\b", word or "FILE", text)
+    return re.sub(r"\bWORD\b", lambda _: word or "FILE", text)
 
 
 def usage_advice(error: click.UsageError, command: click.Command, word: str = "") -> str:
@@ -195,7 +195,8 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
         return f"No such option '{error.option_name}'. {todo or _listed(command, option) + such}"
     if not text.startswith("Got unexpected extra argument"):
         return text + such * isinstance(error, click.MissingParameter)
-    if not Path(word).exists() and (todo := instead(name, word)):
+    # A name so short that the table knows it can be looked for among files.
+    if (todo := instead(name, word)) and not Path(word).exists():
         return f"{name} has no subcommand {word!r}. {todo}"
     flags = flags_of(command)
     if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
@@ -236,7 +237,7 @@ def _listed(command: click.Command, name: str) -> str:
     if len(flags) <= MOST_OPTIONS:
         return f"Its options are {', '.join(flags)}."
     near = difflib.get_close_matches(f"--{name}", flags, n=MOST_OPTIONS // 2, cutoff=0.3)
-    return f"Near are {', '.join(near or flags[:6])}; --help lists all."
+    return f"The nearest are {', '.join(near or flags[:6])}; --help lists all."
 
 
 def in_flags(message: str, command: click.Command) -> str:

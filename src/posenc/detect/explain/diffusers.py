@@ -45,7 +45,9 @@ def is_diffusers(data: Mapping[str, Any]) -> bool:
 def from_diffusers(data: Mapping[str, Any], folder: Path | None) -> Reading:
     """The plan of a transformer, or of every transformer of a pipeline."""
     rows, entries, notes = diffusion.transformers(), list[Layer](), Notes()
-    configs = {k: v for k, v in data.items() if isinstance(v, Mapping) and v.get(CLASS) in rows}
+    configs = {
+        k: v for k, v in data.items() if isinstance(v, Mapping) and str(v.get(CLASS)) in rows
+    }
     pipeline = data if configs else _beside(folder)
     for name in (k for k, v in data.items() if isinstance(v, Mapping) and "model_type" in v):
         notes.remark(f"{name} is a model of transformers, and in no entry: read its folder")
@@ -88,6 +90,11 @@ def _transformer(
             axes = getattr(entry.spec, "axes", ())
             scene = scene_of(keys, rule, axes, pipeline, notes) if "parts" in rule else None
             entries.append(entry if scene is None else entry.replace(positions=scene))
+    if not entries and not any(note.level == "error" for note in notes.notes):
+        chosen_by = ", ".join(
+            f"{keys.where(key)}={config[key]!r}"[:80] for key in sorted(keys.read)
+        )
+        notes.error(f"{code} has no rule for {chosen_by}")
     for key, value in keys.defaulted.items():
         notes.remark(f"{keys.where(key)} is left out: {repr(value)[:80]}, the default of {code}")
     check_numbers(keys, (), notes)

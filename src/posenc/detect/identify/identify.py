@@ -106,7 +106,7 @@ def identify(
     >>> finding.placement.words()
     'positions 0 to 127, a row each'
     """
-    name = older.pop("name", tensor)  # as it was called
+    name = older.pop("name", None) if tensor is None else tensor  # as it was called
     refuse(identify, (source,), older)
     if isinstance(source, (str, os.PathLike)):
         with open_store(source) as store:

@@ -134,8 +134,8 @@ def infer_spec(
     for name in older:
         raise KeywordError(f"infer_spec has no argument {name!r}.")
     refuse_if(
-        dim is not None and not 2 <= dim <= WIDEST,
-        mismatch("infer_spec: dim", f"2 to {WIDEST:,}", dim),
+        dim is not None and not (isinstance(dim, (int, np.integer)) and 2 <= dim <= WIDEST),
+        mismatch("infer_spec: dim", f"2 to {WIDEST:,}", repr(dim)),
         ArgumentError,
     )
     if _recording(source):

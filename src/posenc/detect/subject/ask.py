@@ -104,7 +104,11 @@ def ask(
     ):  # fmt: skip
         if value is not None:
             one_of(value, choices, f"ask: {name}")
-    refuse_if(not 1 <= dim <= 2**16, mismatch("ask: dim", "1 to 65,536", dim), ArgumentError)
+    refuse_if(
+        not (isinstance(dim, (int, np.integer)) and 1 <= dim <= 2**16),
+        mismatch("ask: dim", "1 to 65,536", repr(dim)),
+        ArgumentError,
+    )
     return asked(target, dim=dim, heads=heads, kind=kind, library=library, layout=layout)
 
 

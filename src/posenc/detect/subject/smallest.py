@@ -67,7 +67,7 @@ class SmallestCall:
         text = f"{len(self.positions)} rows of {text}" if len(self.positions) > 1 else text
         heads = f"{self.heads} heads" if self.heads > 1 else ""
         dtype = self.dtype if self.dtype != "float32" else ""
-        return ", ".join(filter(None, [f"smallest call: {text}", heads, dtype, *self.notes]))
+        return "smallest call: " + ", ".join(filter(None, [text, heads, dtype, *self.notes]))
 
     def script(self) -> str:
         """A program of at most ten lines that shows the difference.
@@ -239,6 +239,7 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         (f"in another form ({call.form.form.words if call.form else ''})", call.form is not None),
         ("answered in another shape", out.shape != wanted.shape),
         (WRITES, bench.written),
+        (f"of several axes, {str(call.rows.tolist())[:80]}", call.rows.ndim > 2),
     )
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(

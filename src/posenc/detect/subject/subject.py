@@ -387,9 +387,8 @@ class Subject:
         if self.kind == "cos_sin":
             cos, sin = self.cos_sin(places)
             return np.asarray(cos + 1j * sin)
-        matrices = self.rotate(np.eye(self.dim)[:, None, None].repeat(len(places), axis=2), places)[
-            :, 0
-        ].transpose(1, 2, 0)  # (positions, out, in)
+        basis = np.eye(self.dim)[:, None, None].repeat(len(places), axis=2)
+        matrices = self.rotate(basis, places)[:, 0].transpose(1, 2, 0)  # (positions, out, in)
         apart = np.abs(matrices).max(axis=0) * (1 - np.eye(self.dim))
         partner = apart.argmax(axis=0)
         pairs = [(a, int(b)) for a, b in enumerate(partner) if a < b and apart[:, a].any()]

@@ -268,7 +268,7 @@ class Bench:
 
     def differences(self, call: plan.Call) -> tuple[np.ndarray, np.ndarray]:
         """Differences and what arithmetic explains, of the worst output."""
-        return self._apart(call, self._answer(call), self._wanted(call))
+        return self._apart(call, self._numbers(call), self._wanted(call))
 
     def _expected(self, call: plan.Call) -> list[np.ndarray] | None:
         """What is expected; None, and noted, where a spec has no such call: it is not refused."""
@@ -372,10 +372,8 @@ class Bench:
         """The position of each token, of a bias the distance; and the axes that are no tokens."""
         if self.subject.kind == "bias":
             return np.abs(call.rows[0][:, None] - call.keys[0][None]).ravel(), (0,)  # type: ignore[index]
-        return (call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)).ravel(), (
-            1,
-            3,
-        ) if off.ndim == 4 else (-1,)
+        rows = call.rows if call.rows.ndim == 2 else np.abs(call.rows).max(axis=-1)
+        return rows.ravel(), (1, 3) if off.ndim == 4 else (-1,)
 
     # --- what is said -----------------------------------------------------------------------------
 

@@ -200,9 +200,8 @@ class _Guard:
     def _refusal(self, scope: Scope) -> tuple[int, str] | None:
         headers = [(k.lower(), v) for k, v in scope["headers"]]
         hosts = [v.decode("latin-1") for k, v in headers if k == b"host"]
-        if len(hosts) != 1 or not _is_here(
-            hosts[0], self.port if self.port is not None else (scope.get("server") or ("", None))[1]
-        ):
+        port = self.port if self.port is not None else (scope.get("server") or ("", None))[1]
+        if len(hosts) != 1 or not _is_here(hosts[0], port):
             return 400, "This server answers to 127.0.0.1 and localhost only."
         if scope["method"] not in ("GET", "HEAD"):
             return 405, "Only GET and HEAD: nothing can be changed here."

@@ -103,14 +103,12 @@ def show(scene: Scene) -> Page:
         lead=_lead(data),
         panels=tuple(_panels(data, pair_axis(table, len(chosen.stretch), pair), pair, chosen)),
         readout=(
-            (
-                Heading(f"{chosen.label}, pair {pair}"),
-                Datum("Stretch", _times(float(chosen.stretch[pair]))),
-                Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
-                Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
-                *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
-                *(_ramps(data) if chosen.name.startswith("yarn") else ()),
-            )
+            Heading(f"{chosen.label}, pair {pair}"),
+            Datum("Stretch", _times(float(chosen.stretch[pair]))),
+            Datum("Wavelength before", _length(float(data.rules[0].wavelengths[pair]))),
+            Datum("Wavelength after", _length(float(chosen.wavelengths[pair]))),
+            *(_lines(data, chosen.name) if chosen.name not in ("none", "given") else ()),
+            *(_ramps(data) if chosen.name.startswith("yarn") else ()),
         ),
         say=f"Pair {pair}: {chosen.label} stretches it {_times(float(chosen.stretch[pair]))}, from "
         f"{_length(float(data.rules[0].wavelengths[pair]))} positions to "

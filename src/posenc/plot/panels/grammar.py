@@ -55,8 +55,8 @@ class Axis:
             return log_ticks(low, high, most, self.base)
         if not self.cells:
             inner = ticks(low, high, most)
-            ends = (Tick(low, number(low)), Tick(high, number(high)))
-            return inner if len(inner) > 1 else (ends[0], *inner, ends[1])
+            ends = {t.at: t for t in (Tick(low, number(low)), *inner, Tick(high, number(high)))}
+            return inner if len(inner) > 1 else tuple(ends.values())
         return self._cells(int(low), int(high), most)
 
     def _cells(self, start: int, stop: int, most: int) -> tuple[Tick, ...]:

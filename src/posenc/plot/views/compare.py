@@ -35,7 +35,7 @@ class Compare(Described):
 
 def check(view: str) -> None:
     """Raise unless two encodings can be compared in a picture."""
-    require(view in VIEWS, " compare", "a picture", repr(view), suggest(view, VIEWS))
+    require(view in [*VIEWS], " compare", "a picture", repr(view), suggest(view, VIEWS))
 
 
 def data(

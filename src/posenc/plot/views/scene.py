@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.positions.counting import is_count
 from posenc._core.positions.scene import SceneRule
 from posenc.detect.facts import explain
 from posenc.plot.columns import Table
@@ -69,10 +70,12 @@ def data(
     `configs` are those of diffusers as `posenc.from_hf` reads them, or names of `MODELS`, one or a
     list; six by default. Pictures are rows and columns of tokens; a reference of 0 x 0 is none.
     """
-    require(0 < text <= MOST, " scene: text", f"1 to {MOST} tokens", text)
+    fits = is_count(text) and 0 < text <= MOST
+    require(fits, " scene: text", f"1 to {MOST} tokens", repr(text))
     for name, sides, least in (("image", image, 1), ("reference", reference, 0)):
-        fits = all(least <= side <= MOST for side in sides) and any(sides) == all(sides)
-        require(fits, f" scene: {name}", f"two sides of {least} to {MOST} tokens", tuple(sides))
+        counts = np.shape(sides) == (2,) and all(map(is_count, sides)) and any(sides) == all(sides)
+        fits = counts and least <= min(sides) <= max(sides) <= MOST
+        require(fits, f" scene: {name}", f"two sides of {least} to {MOST} tokens", repr(sides))
     grids = {"picture": image, "reference": reference}
     sizes = {part: (1, *sides) for part, sides in grids.items() if any(sides)} | {"text": text}
     several = list(MODELS) if configs is None else configs

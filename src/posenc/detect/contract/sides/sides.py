@@ -145,9 +145,9 @@ def of_transformer(model: Any, name: str) -> Comparand | None:
 
     def answers(part: Part, _: Sequence[str]) -> list[Implementation]:
         module = getattr(model, paths.get(part.name) or "", None)
-        refuse_if(
-            module is None, f"{cls} has no module for it: the rotation is handed to its forward"
-        )
+        absent = f"{cls} has no module {paths.get(part.name)!r}, which its class has in diffusers"
+        handed = f"{cls} has no module for it: the rotation is handed to its forward"
+        refuse_if(module is None, absent if paths.get(part.name) else handed)
         code = Implementation(
             SimpleNamespace(cos_sin=functools.partial(_cos_sin, module, part)), "numpy"
         )

@@ -16,6 +16,8 @@ from posenc._core import expressions
 from posenc._core.errors import DataError, PosencError, bad_argument, suggest
 from posenc._core.reading import Level, Note, Origin, Reading, Source
 
+# Of several spellings of one quantity the first that is there counts.
+
 # --- the base -------------------------------------------------------------------------------------
 
 BASES = (
@@ -208,7 +210,7 @@ class Keys:
         """
         names = {} if stage is None else {"i": stage}
         with contextlib.suppress(LookupError, ArithmeticError):
-            return _finite(self._value(ast.parse(expression, mode="eval").body, names))
+            return _finite(self._value(expressions.parsed(expression), names))
         return None
 
     def stated(self, expression: str, stage: int | None = None) -> float | None:

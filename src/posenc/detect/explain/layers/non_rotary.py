@@ -327,8 +327,9 @@ def missing(keys: Keys, expressions: Sequence[str]) -> str:
     """Why no expression has a value: what is missing, and what is spelled most like it."""
     words = {text: list(dict.fromkeys(WORD.findall(text))) for text in expressions}
     text = next((t for t in expressions if any(key in keys for key in words[t])), expressions[0])
+    stated = {**keys.defaults, **keys.data}
     for key in words[text]:
-        if (value := keys.data.get(key)) is None and key in keys.data:
+        if (value := stated.get(key)) is None and key in stated:
             return f"{keys.where(key)} is null or no finite number"
         if value is None:
             others = [other for other in expressions if words[other] != words[text]]
@@ -339,7 +340,7 @@ def missing(keys: Keys, expressions: Sequence[str]) -> str:
             return ". ".join([f"{keys.where(key)} is missing{or_others}", *did])
         if not is_number(value) and not isinstance(value, list | dict):
             return f"{keys.where(key)}={show(value)} is not a number"
-    told = " and ".join(f"{keys.where(key)}={show(keys.data[key])}" for key in words[text])
+    told = " and ".join(f"{keys.where(key)}={show(stated[key])}" for key in words[text])
     return f"{text} has no value with {told}"
 
 

@@ -89,15 +89,8 @@ def measured(turns: Turns, axes: tuple[str, ...]) -> MeasuredTurns:
     lines = lines_of(turns, axes)
     total = np.abs(lines.frequency).max(axis=0)
     # Code in float64 may have been given frequencies in float32.
-    eps = max(
-        turns.eps,
-        min(
-            ROUNDING[
-                seen(total, 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps))
-            ],
-            FLOAT32,
-        ),
-    )
+    doubt = 4 * (lines.error / np.where(total > 0, total, math.inf) + turns.eps)
+    eps = max(turns.eps, min(ROUNDING[seen(total, doubt)], FLOAT32))
     a, b = (np.array(pairs, dtype=int).reshape(-1, 2).T for pairs in (turns.pairs, turns.outputs))
     return MeasuredTurns(a, b, lines.frequency, lines.error, eps)
 

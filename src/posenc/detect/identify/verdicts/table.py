@@ -214,7 +214,9 @@ def _likeness(array: Array) -> Finding:
     for noise in LIKENESSES:
         fits = fit_table(values, eps=eps, noise=noise)
         if fits and fits[0].margin >= MARGIN:
-            return _close(array, values, fits[0])
+            return _close(
+                array, _rows(array, shape[0], min(rows, max(MOST_ENTRIES // width, 1))), fits[0]
+            )
     name, off = _nearest(values)
     measures = {**measures_of(values), "nearest_residual": off}
     return finding_of(
@@ -232,7 +234,9 @@ def _likeness(array: Array) -> Finding:
 
 
 def _close(array: Array, values: np.ndarray, fit: TableFit) -> Finding:
-    off = np.asarray(build(fit.spec, fit.positions, dtype="float64")) - values
+    """The convention of the first rows, and how far all rows are from it."""
+    positions = fit.placement.positions(0, len(values))
+    off = np.asarray(build(fit.spec, positions, dtype="float64")) - values
     rms = float(np.sqrt((off**2).mean() / (values**2).mean()))
     row, column = np.unravel_index(int(np.abs(off).argmax()), off.shape)
     most = f"most in row {row}, column {column}"
