@@ -213,8 +213,10 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     values = _sized(values, spec, question.counted)
     wrong = _wrong(spec, values, question)
     if not wrong.any():
-        told = _wrong(spec, np.ones_like(values), question).any()  # as one that does not turn
-        return HeadReading(group, spec, question.places) if told else HeadReading(group, why=UNTOLD)
+        still = _wrong(spec, np.ones_like(values), question)  # what does not turn at all
+        if not still.any():
+            return HeadReading(group, why=UNTOLD)
+        return HeadReading(group, spec, question.places)
     if not _wrong(spec, values.conj(), question).any():
         return HeadReading(
             group, spec, question.places, (TensorFault("pairing.direction", "forward", "backward"),)

@@ -100,7 +100,11 @@ def judge(
         again.remarks.append(f"layer {seen.index}: {seen.past} keys are none of the tokens")
         return again
     traced: dict[str, Any] = {n: _traced(seen.tensors.get(n), readings[n]) for n in TENSORS}
-    judged = Judgement(TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced))
+    judged = Judgement(
+        TracedLayer(
+            seen.index, seen.path, seen.call, heads=seen.heads, tokens=seen.tokens[0], **traced
+        )
+    )
     for name in TENSORS:
         turned, reading = seen.tensors.get(name), readings[name]
         main = name in ("query", "key")

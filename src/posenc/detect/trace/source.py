@@ -9,13 +9,13 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from numbers import Integral
-from pathlib import Path
 from typing import Any
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, bad_data, mismatch
+from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
+from posenc._core.io.inputs import hub_advice, named
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
 from posenc.detect.trace.result import Trace, numbered
@@ -25,6 +25,7 @@ MOST_TOKENS = 4096
 SEED = 0
 FAR = (0, 1, 2, 3, 4, 5, 17, 64, 255, 257, 511, 4095, 131_071)
 NUMBER = re.compile(r"^layer (\d+)")
+IN_LAYER = re.compile(r"\.(\d+)\.")
 
 
 @foreign("trace", timed=False)
@@ -93,27 +94,27 @@ def trace(
     )  # fmt: skip
     chosen = numbered(layers)
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
+        path = named(source, "trace")
+        if not path.exists():  # the advice imports all presets
+            raise bad_data(
+                "trace", "a folder of a model, or dumps, that exist", repr(str(path)[:200]),
+                hub_advice(str(path)),
+            )  # fmt: skip
         if not (path / CONFIG).is_file():
+            refuse_data(
+                path.suffix == ".json", "trace", "a folder of a model, a model, or dumps",
+                f"{path}, a config, which has no weights",
+                "Give the folder that has both, or the config as expected= of what is traced.",
+            )  # fmt: skip
             refuse_if(
                 tokens is not None or chosen is not None,
                 mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
                 ArgumentError,
             )
-            refuse_if(
-                path.suffix == ".json" and expected is None,
-                mismatch(
-                    "trace",
-                    "a folder of a model, a model, or dumps",
-                    f"{path}, a config",
-                    "Give its folder; or give what is traced, and the config as expected=.",
-                ),
-                ArgumentError,
-            )
             return trace_folder(path, expected)
-        model = read(path, chosen, f"trace: {path}")
+        model, missing = read(path, chosen, f"trace: {path}")
         traced = _of_model(model, None, expected, tokens, None)
-        return traced if chosen is None else _numbered(traced, chosen)
+        return _with_missing(traced if chosen is None else _numbered(traced, chosen), missing)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
         try:
@@ -204,6 +205,24 @@ def _numbered(traced: Trace, layers: list[int]) -> Trace:
         findings=tuple(replace(one, layer=layers[one.layer]) for one in traced.findings),
         unseen=renamed(traced.unseen),
         remarks=renamed(traced.remarks),
+    )
+
+
+def _with_missing(traced: Trace, missing: list[str]) -> Trace:
+    """A trace that does not vouch for layers of which the checkpoint lacks weights."""
+    layers: dict[int, list[str]] = {}
+    for name in missing:
+        if (number := IN_LAYER.search(name)) is not None:
+            layers.setdefault(int(number[1]), []).append(name)
+    lines = (
+        f"layer {number}: {', '.join(names[:2])}{', …' * (len(names) > 2)}, as no file of the "
+        "folder holds it: random numbers ran instead"
+        for number, names in sorted(layers.items())
+    )
+    rest = [name for name in missing if not IN_LAYER.search(name)]
+    remark = f"random numbers ran, as no file of the folder holds {', '.join(rest[:4])}"
+    return replace(
+        traced, unseen=(*traced.unseen, *lines), remarks=(*traced.remarks, *[remark] * bool(rest))
     )
 
 
