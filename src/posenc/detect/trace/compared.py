@@ -23,6 +23,7 @@ from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 
 OF_PICTURES = (2000.0, 256.0)  # bases of FLUX.2 and Z-Image, diffusers 0.42.1
+FARTHEST_CELL = 512  # CogView4 stretches any picture to 256 cells
 BEYOND = 64  # positions that are looked for before the first, and after the last
 MOST_PLACES = 2**14  # positions that are looked for at all
 NEAR = 1e-3  # of a turn of size 1: an angle that is that of a position
@@ -73,6 +74,10 @@ def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, l
         width=turned.width,
         counted=question.counted & turned.read,
     )
+    spec = question.spec
+    if spec is not None and turned.width < spec.dim <= turned.heads * turned.width:
+        text = f"not compared: {spec.dim} channels turn, which are more than a head has"
+        return HeadReading(turned.groups[0], why=text), []
     # Of as many heads, those that agree are the others' measure.
     readings = sorted(
         (_read(group, question) for group in turned.groups),
@@ -293,10 +298,11 @@ def located(
     spec: RotarySpec, values: np.ndarray, question: TurnQuestion, wrong: np.ndarray
 ) -> np.ndarray | None:
     """The whole positions whose angles these are, axis by axis; None where some are of none."""
+    axes = question.places.reshape(*wrong.shape, -1).shape[-1]
     last = max(int(np.abs(question.places).max(initial=0)), question.places.shape[1])
+    last = last if axes == 1 else max(last, FARTHEST_CELL)
     if spec.needs_length or not wrong.any() or 2 * last > MOST_PLACES:
         return None
-    axes = question.places.reshape(*wrong.shape, -1).shape[-1]
     steps = np.eye(axes, dtype=int)[:, 0] if axes == 1 else np.eye(axes, dtype=int)
     origin = _of_spec(spec, 0 * steps[:1])
     rates = np.angle(_of_spec(spec, steps) * origin.conj())

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
+from posenc._core.io.inputs import load
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
@@ -64,7 +65,9 @@ def expectations(expected: Any, model: Any) -> Expectations:
     if expected is None:
         config = getattr(model, "config", None)
         try:
-            read = None if config is None else facts(config).plan
+            # A config of diffusers does not hold the name of its class.
+            own = load(model, "trace") if isinstance(config, Mapping) else config
+            read = None if own is None else facts(own).plan
         except PosencError as error:
             note = f"what it is held against, because its config cannot be read: {error}"
             return Expectations("", NOTHING, [note])
@@ -193,8 +196,8 @@ def places_of(inputs: Any, positions: Any, sequences: int) -> ExpectedPlaces:
     if ids is None:
         return ExpectedPlaces(None, padding)
     numbers = _numbers(ids)
-    if positions is None and numbers.ndim == 3:  # (axes, sequences, tokens), as models take them
-        numbers = np.moveaxis(numbers, 0, -1)
+    if positions is None and numbers.ndim == 3 and numbers.shape[1] in (1, sequences):
+        numbers = np.moveaxis(numbers, 0, -1)  # (axes, sequences, tokens), as most models take them
     if numbers.ndim == 1:
         numbers = numbers[None]
     refuse_if(

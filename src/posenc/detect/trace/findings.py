@@ -29,7 +29,7 @@ CLOSE, COARSE = 1e-3, 1.6e-2  # relative: scales that differ by more are others,
 ROOM = 64.0  # roundings that a turn and its sums may make
 MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
 ROUNDINGS = ("round", "floor", "ceil", "trunc")
-GRID = "positions along its axes are not stated, and its angles are of no whole ones"
+GRID = "positions along its axes are not stated, and no angles of whole ones are seen"
 TENSORS: Any = ("query", "key", "value", "output")
 UNSTATED = "and nothing states what is meant"
 HARMLESS = "which changes no score of a rotation"
@@ -150,7 +150,8 @@ def _readings(
         if turned is None:
             continue
         if places.unseen or turned.read.shape != questions[name].counted.shape:
-            why = GRID if places.unseen else "its tokens are not those of the inputs"
+            still = "it is not turned, and " * (not turned.groups[0].pairs)
+            why = still + GRID if places.unseen else "its tokens are not those of the inputs"
             readings[name] = HeadReading(turned.groups[0], why=f"not compared: {why}")
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])

@@ -274,8 +274,14 @@ def _read(
         ArgumentError,
     )  # fmt: skip
     stacks: dict[Any, list[int]] = {}
-    for index in seen:
-        stacks.setdefault((attentions[index].stack, attentions[index].call), []).append(index)
+    turns: Counter[Any] = Counter()
+    for index, own in seen.items():
+        attention = attentions[index]
+        # A layer may attend window by window: the first windows of all layers are alike.
+        window = attention.path, attention.call
+        key = attention.stack, attention.call, turns[window], own.tokens
+        turns[window] += attention.layer is not None
+        stacks.setdefault(key, []).append(index)
     judged: dict[Any, list[Judgement]] = {}
     for stack, members in stacks.items():
         numbers = [
@@ -306,25 +312,27 @@ def _judged(
 ) -> list[Judgement]:  # fmt: skip
     """The layers of a list, held against a part of a model."""
     pairs = [(own, expected(number)) for own, number in zip(layers, numbers, strict=True)]
-    if not places.stated:
+    own = places.positions
+    if own is None or not any(own.shape[1] in (1, layer.tokens[0]) for layer in layers):
         grids = [
             grid(own, wanted) for own, wanted in pairs
             if wanted.rotary is not None and len(wanted.rotary.axes) > 1 and not own.cross
         ]  # fmt: skip
-        clear = [own for own in grids if own is not None]
-        count = Counter(own.tobytes() for own in clear)
+        clear = [one for one in grids if one is not None]
+        count = Counter(one.tobytes() for one in clear)
         if clear:
-            common = max(clear, key=lambda own: count[own.tobytes()])
+            common = max(clear, key=lambda one: count[one.tobytes()])
             places = places._replace(positions=common, stated=True)
         elif grids:
             places = places._replace(unseen=True)
     return [judge(own, wanted, places, read=read) for own, wanted in pairs]
 
 
-def _disagreement(layers: Sequence[Judgement]) -> int:
-    """How much speaks against a part of a model."""
+def _disagreement(layers: Sequence[Judgement]) -> float:
+    """How much speaks against a part of a model; causal layers are hardly those of pictures."""
     findings = [finding for one in layers for finding in one.findings]
-    return len(findings) + 4 * sum(f.field in ("dim", "pairing", "kind") for f in findings)
+    unseen = sum(len(one.unseen) * (3 if one.layer.mask == "causal" else 0.5) for one in layers)
+    return len(findings) + 4 * sum(f.field in ("dim", "pairing", "kind") for f in findings) + unseen
 
 
 def _sequences(inputs: dict[str, Any], attentions: list[RecordedAttention]) -> int:
