@@ -222,10 +222,10 @@ def test_a_cache_from_before() -> None:
         model(TOKENS, past_key_values=cache)
     seen = trace(model, {"input_ids": TOKENS[:, :3], "past_key_values": cache})
     assert (seen.findings, seen.verdict, seen.exit_code) == ((), "not compared", 3)
-    assert "20 keys, because they were in a cache" in seen.unseen[0]
+    assert "20 keys, because they come from no product" in seen.unseen[0]
     assert cache.get_seq_length() == 23
     assert not cache.layers[0].keys.requires_grad
-    with pytest.raises(posenc.DataError, match="in a cache"):
+    with pytest.raises(posenc.DataError, match="no product of this run"):
         bool(seen)
 
 

@@ -258,7 +258,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
     ends = seen.tokens[0] if not seen.past and not seen.cross else None
     window, mask = window_of(scores.visible[..., :ends])
     if count := _unread(seen, scores):
-        judged.leave("key", f"{count} keys, because they were in a cache before the run")
+        judged.leave("key", f"{count} keys, because they come from no product of this run")
     if not seen.cross:
         _judge_scale(judged, seen, expected, read=read)
         for fault in _biased(seen, scores, expected):

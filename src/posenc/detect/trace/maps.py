@@ -101,7 +101,9 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
 
     None where no leaf is reached.
     """
-    cuts = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    every = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    # Learned keys before the first token, such as those of a prefix, are none of the run.
+    cuts = [cut for cut in every if cut.kind != "embedding"] or every
     if not cuts or tensor.grad_fn is None:
         return None
     ask = Seeds(tensor, cuts)
@@ -129,7 +131,7 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
         np.empty(0),
         list(cuts),
         pooled=bool(several[taken].any()),
-        dropped=bool((token >= 0).sum() > len(np.unique(taken))),
+        dropped=len(cuts) < len(every) or bool((token >= 0).sum() > len(np.unique(taken))),
     )
     _fill(mapping, ask, _classes(reach))
     return _ordered(mapping, starts)

@@ -109,7 +109,8 @@ def trace(
         except Exception as error:
             raise bad_data(
                 "trace", "a model that runs with these inputs",
-                f"{type(error).__name__}: {str(error)[:200]}",
+                f"{type(error).__name__}: {str(error)[:200].rstrip('.')}",
+                "Set its attention to sdpa or eager." * ("FlexAttention" in str(error)),
             ) from error  # fmt: skip
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
@@ -250,7 +251,8 @@ def _read(
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
     refuse_data(
-        not attentions, "trace", "a model with attention", "no product of queries and keys ran",
+        not attentions, "trace", "a model with attention",
+        "; ".join(["no product of queries and keys ran", *recorder.missed]),
         "Attention is seen in scaled_dot_product_attention and in softmax.",
     )  # fmt: skip
     indices = range(len(attentions)) if chosen is None else chosen
@@ -301,7 +303,7 @@ def _read(
         tuple(one.layer for one in layers),
         tuple(finding for one in layers for finding in one.findings),
         expected=against.name,
-        unseen=(*against.notes, *(text for one in layers for text in one.unseen)),
+        unseen=(*against.notes, *recorder.missed, *(text for one in layers for text in one.unseen)),
         remarks=tuple(dict.fromkeys(text for one in layers for text in one.remarks)),
     )
 

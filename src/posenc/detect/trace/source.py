@@ -166,11 +166,11 @@ def of_side(model: Any, other: Any) -> Trace:
     return trace_model(model, inputs, expected=other)
 
 
-def _inputs(model: Any, tokens: int) -> dict[str, Any]:
-    """Random tokens under the names that a model has for them."""
+def _inputs(model: Any, tokens: int) -> Any:
+    """Random tokens under the names that a model has for them; by themselves where it has none."""
     import torch
 
-    names = [*inspect.signature(getattr(model, "forward", model)).parameters]
+    names = inspect.signature(getattr(model, "forward", model)).parameters
     modules = model.modules() if hasattr(model, "modules") else ()
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
     with contextlib.suppress(AttributeError, NotImplementedError):
@@ -184,7 +184,10 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     ids = torch.randint(
         min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=torch.Generator().manual_seed(SEED)
     )
-    taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
+    first = next(iter(names.values()), None)
+    if first is None or first.kind is first.VAR_POSITIONAL:  # it hands on what it gets
+        return ids
+    taken = {"input_ids", "decoder_input_ids"} & {*names} or {first.name}
     return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 
 
