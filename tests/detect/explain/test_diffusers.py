@@ -138,7 +138,10 @@ def test_what_a_config_leaves_out_is_the_default_of_its_class() -> None:
         ({"_class_name": "UNet2DConditionModel"}, "a UNet, which is not read"),
         ({"_class_name": "FluxControlNetModel"}, "a ControlNet, which is not read"),
         ({"_class_name": "FluxPipeline"}, "a pipeline, and no transformer of it is here"),
-        ({"_class_name": "FluxTransformer2D"}, "Did you mean 'FluxTransformer2DModel'"),
+        (
+            {"_class_name": "FluxTransformer2D"},
+            r"0.42.1 \(did you mean 'FluxTransformer2DModel'\?\)\. ",
+        ),
         ({**FLUX, "axes_dims_rope": [4, 12]}, "expected 3 counts of pairs, got \\(2, 6\\)"),
         ({**FLUX, "axes_dims_rope": [4, 6, 5]}, "axes_dims_rope is not a list of even numbers"),
         ({**FLUX, "axes_dims_rope": "16"}, "axes_dims_rope is not a list"),

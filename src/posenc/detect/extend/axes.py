@@ -19,7 +19,6 @@ from posenc.detect.facts import Facts
 from posenc.encodings.rotary.rope import RoPE
 
 GRIDS = ("video", "image")  # the parts of a scene that grow
-LARGEST = 2**24  # tokens of a grid, whose positions are all made
 MORE = {
     "dype": ExtendingRule(
         "DyPE, noise 1", lambda factor, trained: scaling.DyPE(factor, 1, original_length=trained)
@@ -164,8 +163,6 @@ def _spans(scene: SceneRule, part: str, numbers: list[int], tokens: bool) -> tup
     cells = (1 if len(numbers) == 2 else numbers[-1], height, width)
     if not tokens:
         cells = scene.cells(height=height, width=width, frames=cells[0])
-    if math.prod(cells) > LARGEST:
-        raise bad_argument("extend: size", f"at most {LARGEST:,} tokens", f"{cells}")
     rows = scene.replace(ends=()).build([(part, cells)])[part]  # tables may end before
     return tuple(math.ceil(span) + 1 for span in np.ptp(rows, axis=0))
 
