@@ -100,7 +100,8 @@ SHOWN = {
 ROWS = {
     **WHOLE,
     "table": "spec.table([5]) has the row of position 5, spec.table(n) the first n",
-    "rotary": "spec.cos_sin([5]) has cosines and sines of position 5, spec.rotate(x) turns x",
+    "rotary": "spec.cos_sin(n) has cosines and sines of n positions, spec.cos_sin([5]) those of "
+    "position 5; nothing is kept between calls",
 }
 LONGER = "Positions have no end but where they are learned: posenc.resize makes more of those"
 STRETCH = {
@@ -112,13 +113,21 @@ STRETCH = {
 # Attributes in other libraries, and the call here: a sentence, or one for each kind.
 ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
     (
+        r"freqs?_c\w+|\w*complex\w*|polar",
+        {
+            **ROWS,
+            "rotary": "cos, sin = spec.cos_sin(n) has the parts of cos + 1j * sin, n positions by "
+            "the pairs",
+        },
+    ),
+    (
         r"(\w*_)?inv_freqs?|frequencies|wavelengths|freqs?|thetas?_?i?|freq_?bands?|omega|angles?|div_term",
         "spec.frequencies has that",
     ),
     (
         (
             r"shape|ndim|size|T|numpy|tolist|data|item|pe|pos_?(emb|enc)\w*|position\w*|weights?|"
-            r"encodings?|embeddings?|(cos|sin|freqs_?c\w+|\w*cache\w*|emb|encode|get_\w+|compute_\w+)"
+            r"encodings?|embeddings?|(cos|sin|cos_?sin\w+|tables|\w*cache\w*|emb|encode|get_\w+|compute_\w+)"
         ),
         ROWS,
     ),
@@ -279,13 +288,34 @@ RESULTS: tuple[tuple[str, str, str], ...] = (
     (r"extend\w*|scale\w*", "by_type", "posenc.extend(value, n) plans a longer context"),
     (r"diff\w*|compare\w*|check|verify", "by_type", "posenc.diff(value, other) compares it"),
     (r"golden|contract|reference", "by_type", "posenc.golden(value).save('golden.json') writes it"),
+    (
+        r"scene|build|position\w*|grid|ids",
+        "by_type",
+        "value.layers[0].positions.build(…) makes those of a grid or a scene, where it is not None",
+    ),
     (r"check|verify|diff\w*|compare\w*", "fingerprint", "posenc.diff(value, other) compares it"),
+    (
+        r"ok|equal|same|success\w*|pass(ed|es)?|match(es)?|is_\w+",
+        "verdict",
+        "value.verdict says it",
+    ),
+    (
+        r"(max|abs|rel)_\w+|error|delta|distance|size",
+        "differences",
+        "value.differences[0].size is the largest difference of the first field that differs",
+    ),
+    (r"index|idx|rows?|pos|which|where", "position", "value.position has it, or value.positions"),
     (r"plot|show|draw|figure", "spec", "value.spec.plot() draws it"),
     (r"show|display|view", "to_bytes", "value.figure is that of matplotlib, a notebook shows it"),
     (
         r"(write|dump|export|save)\w*|to_(file|json|png|svg|pdf)",
         "save",
         "value.save(path) writes it",
+    ),
+    (
+        r"(rope_)?(scaling|parameters)|(to_)?(save|write|dump|json|export)\w*|text_config",
+        "switches",
+        "value.config() has the config, a dictionary",
     ),
     (
         r"save\w*|write\w*|dump\w*|(to_)?json|export\w*",
@@ -320,17 +350,34 @@ class Absent(NamedTuple):
 
     def __str__(self) -> str:
         own = [name for name in dir(self.value) if not name.startswith("_")]
+        rows = (
+            f"{text}."
+            for pattern, needed, text in RESULTS
+            if re.fullmatch(pattern, self.name) and hasattr(self.value, needed)
+        )
         near = closest(self.name, own, cutoff=0.75)
-        says = f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}."
-        for name, part in getattr(self.value, "__dict__", {}).items():
-            first = part[0] if isinstance(part, tuple) and part else None
-            if not inspect.isroutine(getattr(first, self.name, len)):
-                says = f"Write .{name}[0].{self.name}."
-                break
-        for pattern, needed, text in RESULTS:
-            if re.fullmatch(pattern, self.name) and hasattr(self.value, needed):
-                return f"{type(self.value).__name__} has no {self.name!r}. {text}."
+        says = (
+            next(rows, "")
+            or self._inside()
+            or (f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}.")
+        )
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
+
+    def _inside(self) -> str:
+        """What the first value or spec inside has by that name, or says of it."""
+        for name, part in getattr(self.value, "__dict__", {}).items():
+            first, path = part, f"value.{name}"
+            if isinstance(part, tuple) and part:
+                first, path = part[0], f"value.{name}[0]"
+            if not inspect.isroutine(getattr(first, self.name, len)) and first is not part:
+                return f"Write {path}.{self.name}."
+            if not isinstance(first, Answering) and hasattr(first, "spec"):
+                first, path = first.spec, f"{path}.spec"
+            if isinstance(first, Answering):
+                verb = self.name in shown(type(first))
+                says = "spec.NAME has that." if verb else Unanswered(type(first), self.name).says()
+                return says.replace("spec.NAME", f"spec.{self.name}").replace("spec.", f"{path}.")
+        return ""
 
 
 class Unanswered(NamedTuple):
@@ -339,7 +386,8 @@ class Unanswered(NamedTuple):
     cls: Any
     name: str
 
-    def __str__(self) -> str:
+    def says(self) -> str:
+        """What to write in place of the name; nothing where nobody knows."""
         own = getattr(self.cls, "__dataclass_fields__", ())
         targets, sentence = meanings(self.name)
         field = next((target for target in targets if target in own), "")
@@ -354,12 +402,10 @@ class Unanswered(NamedTuple):
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
         says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
-        says = (
-            says
-            or sentence
-            or verb_of(self.name, self.cls.kind)
-            or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
-        )
+        return says or sentence or verb_of(self.name, self.cls.kind)
+
+    def __str__(self) -> str:
+        says = self.says() or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 
 

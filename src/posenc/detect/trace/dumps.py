@@ -79,8 +79,8 @@ class Dump(NamedTuple):
 
 def of_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     """`posenc.trace_folder`."""
-    sides = "a config, a contract, a plan, a spec, or another trace"
-    refuse_if(expected is None, mismatch(f"{CALLER}: expected", sides, "None"), ArgumentError)
+    sides = "a value for expected, which dumps do not say: a config, a contract, a plan or a spec"
+    refuse_if(expected is None, mismatch(f"{CALLER}: {path}", sides, "none"), ArgumentError)
     source = inputs.named(path, CALLER)
     dumps, unseen = _read(Path(source))
     against = expectations(expected, None)
