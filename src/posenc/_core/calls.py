@@ -48,7 +48,8 @@ CALLS = {
     'are "wavelengths", "bias", "offset", "stretch", …',
     "preset": 'posenc.preset("llama3", 128): the width of a head or row, or the heads of a bias.',
     "doctor": 'posenc.doctor("llama/") looks at a model, posenc.doctor("llama/", f) at a port too.',
-    "golden": 'posenc.golden(source).save("golden.json") writes the file.',
+    "golden": 'posenc.golden(source).save("golden.json") writes the file, '
+    'posenc.diff("golden.json", other) holds code or a model against it.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
     "no arrays.",
 }

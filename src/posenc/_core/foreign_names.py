@@ -8,9 +8,8 @@ APART: tuple[tuple[str, str], ...] = (
         r"^build$|^positions?$|scene|rope_?index|(mrope|3d|multi_?modal|image|video)_(pos|ids)",
         (
             "posenc.positions.multimodal([5, (1, 4, 6), 3]) for 5 tokens of text, an image of 4 "
-            "rows and 6 columns, and 3 of text; posenc.positions.grid((4, 6)) for an image alone; "
-            'of a model of diffusers, posenc.explain(FOLDER).layers[0].positions.build([("image", '
-            "(1, 4, 6))])"
+            "by 6 and 3 of text, posenc.positions.grid((4, 6)) for an image alone; for a model of "
+            'diffusers, posenc.explain(FOLDER).layers[0].positions.build([("image", (1, 4, 6))])'
         ),
     ),
     (
@@ -51,9 +50,8 @@ APART: tuple[tuple[str, str], ...] = (
         (
             'posenc.convert(FOLDER, OUTPUT, pairing="interleaved") for a checkpoint, and '
             "posenc.reorder(spec, other) for the channels of two tables; one weight of q or k in "
-            "torch is w.unflatten(0, (-1, 2, HEAD_DIM // 2)).transpose(1, 2).flatten(0, 2) from "
-            "half to interleaved, w.unflatten(0, (-1, HEAD_DIM // 2, 2)).transpose(1, 2)"
-            ".flatten(0, 2) back"
+            "torch goes from half to interleaved by "
+            "w.unflatten(0, (-1, 2, HEAD_DIM // 2)).transpose(1, 2).flatten(0, 2)"
         ),
     ),
     (

@@ -171,6 +171,8 @@ def encoding_advice(text: str) -> str:
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
     numbers = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
     others = numbers if kind_of(name) not in ("", "table") else ""
+    if verb := {"rotary": "cos_sin", "bias": "bias"}.get(kind_of(name)):
+        others += f", and np.save('rows.npy', posenc.{verb}(spec, 128)) in Python writes an array"
     return f"{name} is an encoding: write `{command} {option}`{others}."
 
 
