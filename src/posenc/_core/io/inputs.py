@@ -357,7 +357,8 @@ def reader_of(path: str | os.PathLike[str]) -> str:
 def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:
     data = parse(text, f"{caller}: {source}", CONFIG)
     if not isinstance(data, dict):
-        raise bad_data(caller, "a JSON object", type(data).__name__)
+        todo = 'A config is {"model_type": …}; numbers are for posenc.identify.'
+        raise bad_data(f"{caller}: {source}", "a JSON object", type(data).__name__, todo)
     return _plain_config(data, caller)
 
 
