@@ -260,9 +260,10 @@ def answers_of(
     """The modules whose numbers are those of the plan, and why others stay."""
     modules: list[Answered] = []
     left: list[str] = []
+    others = takes_positions if not rotations(reading) else lambda _: True
     for path, places, module in candidates(model):
         try:
-            if module not in apart:
+            if module not in apart and others(module):
                 modules.append(
                     answered(path, places, module, entries_of(reading, model.config, module))
                 )
@@ -276,9 +277,14 @@ def answers_of(
     return modules, left
 
 
+def rotations(plan: Reading) -> list[Layer]:
+    """The rotary entries of a plan."""
+    return [e for e in plan if isinstance(e.spec, RotarySpec)]
+
+
 def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
     """The rotary entries of the part of the model that a module was made for."""
-    turning = [e for e in plan if isinstance(e.spec, RotarySpec)]
+    turning = rotations(plan)
     parts = dict(_parts(config, ""))
     own = getattr(module, "config", None)
     if own is config:
