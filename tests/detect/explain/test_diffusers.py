@@ -90,8 +90,10 @@ def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
 
 def test_presets_of_diffusion_models_are_names_of_rows() -> None:
     """At the width of the class a preset is the spec that its config has."""
-    stated = {"HunyuanDiT2DModel": {"patch_size": 2, "attention_head_dim": 88},
-              "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True}}  # fmt: skip
+    stated = {
+        "HunyuanDiT2DModel": {"patch_size": 2, "attention_head_dim": 88},
+        "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
+    }
     named = {
         rule["preset"]: row["classes"][0]
         for row in diffusion.transformers().values()
