@@ -219,7 +219,7 @@ class AdoptedRotary(nn.Module):
     def _load_from_state_dict(self, state: Any, prefix: str, *more: Any) -> None:
         """Saved frequencies are taken where they are those that were there."""
         before = {name: buffer.clone() for name, buffer in self._buffers.items()}  # type: ignore[union-attr]
-        super()._load_from_state_dict(state, prefix, *more)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state, prefix, *more)
         more[-1].extend(
             f"{prefix}{name}: other frequencies than those that posenc.torch.adopt replaced; call "
             "posenc.torch.release(model), load, and adopt again."
