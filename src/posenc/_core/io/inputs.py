@@ -367,7 +367,8 @@ def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[st
     else:
         data = parse(text, named, CONFIG)
     if not isinstance(data, dict):
-        raise bad_data(caller, "a JSON object", type(data).__name__)
+        todo = 'A config is {"model_type": …}; numbers are for posenc.identify.'
+        raise bad_data(f"{caller}: {source}", "a JSON object", type(data).__name__, todo)
     return _plain_config(data, caller)
 
 

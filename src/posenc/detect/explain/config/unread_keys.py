@@ -303,6 +303,11 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
             f"this is the config of an adapter, whose positions are those of its base model: read "
             f"the config of {base[:200]!r}"
         )
+    if "_use_default_values" in data and class_name is None:
+        return (
+            "this is the config of an object of diffusers, which leaves its class out: read "
+            "{**model.config, '_class_name': type(model).__name__}"
+        )
     text = NOTHING
     called = class_name if isinstance(class_name, str) and not model else model
     if called and family(called) is None:
