@@ -17,7 +17,7 @@ import posenc
 from posenc._core.io.inputs import CONFIG
 from posenc._core.io.yaml_text import parse_yaml
 from posenc.cli import app
-from posenc.detect.explain import targets
+from posenc.detect.explain import fitting, targets
 from posenc.presets.config_formats import config_formats
 from tests.tolerances import ORIGINAL, assert_close
 
@@ -46,7 +46,7 @@ def test_a_config_turns_as_the_code_of_its_format(row: dict[str, Any]) -> None:
 
 
 def test_each_format_that_turns_has_numbers_of_its_own_code() -> None:
-    turning = {n for n, f in config_formats().items() if any("rotary" in e for e in f.entries)}
+    turning = {n for n, f in config_formats().items() if any("rotary" in e for e in f["entries"])}
     assert turning - BY_READING == {row["format"] for row in ROWS}
 
 
@@ -90,6 +90,21 @@ def test_a_file_that_fits_two_formats_which_read_it_differently_names_both() -> 
     text = str(caught.value)
     assert "model_params of torchchat" in text
     assert "model_config.yaml of LitGPT" in text
+
+
+def test_no_config_of_transformers_fits_a_format() -> None:
+    path = Path(__file__).parents[2] / "golden/configs/published.jsonl"
+    configs = [json.loads(line)["config"] for line in path.read_text().splitlines()]
+    assert len(configs) > 100
+    assert [config for config in configs if fitting(config)] == []
+
+
+def test_a_refusal_names_the_keys_that_speak_and_the_nearest_format() -> None:
+    with pytest.raises(posenc.DataError) as caught:
+        posenc.explain({"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_share": 0.5})
+    text = str(caught.value)
+    assert "These keys speak of positions, and no rule reads them: rotary_share=0.5" in text
+    assert "The nearest format is model_config.yaml of LitGPT, which has block_size and" in text
 
 
 # --- YAML and TOML --------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ refused, and so is a key with two values, of which the loader would keep the las
 from __future__ import annotations
 
 import functools
+import importlib
 import re
 import tomllib
 from typing import Any
@@ -23,25 +24,25 @@ MERGE = "tag:yaml.org,2002:merge"
 def parse_yaml(text: str, caller: str, kind: FileKind) -> Any:
     """The value of a YAML text."""
     try:
-        import yaml
+        yaml = importlib.import_module("yaml")
     except ImportError as error:
         todo = "Install PyYAML, as pip install 'posenc[yaml]' does."
         raise DependencyError(mismatch(caller, "PyYAML, which reads YAML", "none", todo)) from error
     try:
         return _loader(yaml)(text, caller, kind).get_single_data()
-    except yaml.YAMLError as error:
-        raise DataError(f"{caller} is not YAML: {' '.join(str(error).split())[:200]}") from None
+    except DataError:
+        raise
     except RecursionError:
         raise DataError(f"{caller}: its YAML is nested deeper than can be read") from None
-    except ValueError as error:  # a date that is none, a number of too many digits
-        raise DataError(f"{caller} is not YAML: {str(error)[:200]}") from None
+    except (yaml.YAMLError, ValueError) as error:  # or a number of too many digits
+        raise DataError(f"{caller} is not YAML: {' '.join(str(error).split())[:200]}") from None
 
 
 @functools.lru_cache(maxsize=1)
 def _loader(yaml: Any) -> Any:
     """The safe loader of PyYAML, with limits."""
 
-    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+    class Loader(yaml.SafeLoader):
         def __init__(self, text: str, caller: str, kind: FileKind) -> None:
             super().__init__(text)
             self.caller, self.kind, self.count = caller, kind, 0
@@ -76,7 +77,5 @@ def parse_toml(text: str, caller: str) -> dict[str, Any]:
     """The dictionary of a TOML text."""
     try:
         return tomllib.loads(text)
-    except RecursionError:
-        raise DataError(f"{caller}: its TOML is nested deeper than can be read") from None
-    except ValueError as error:
+    except (RecursionError, ValueError) as error:
         raise DataError(f"{caller} is not TOML: {str(error)[:200]}") from None

@@ -7,7 +7,7 @@ spells it in its own keys. The result is read again, and what that reading says 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from posenc._core.calls import checked_call
@@ -21,20 +21,20 @@ from posenc.detect.explain.config.view import (
     HEAD_COUNTS,
     MAIN_PARTS,
     SHARE,
+    TRAINED,
     WIDTHS,
     Keys,
     check_name,
 )
 from posenc.detect.explain.dialects import DIALECTS, Translation, differences, to_hf
-from posenc.detect.explain.formats import config_of, fitting
+from posenc.detect.explain.formats import fitting
 from posenc.detect.explain.reader import from_hf
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.presets.config_formats import PREFIX, ConfigFormat, config_formats
+from posenc.presets.config_formats import Row, config_formats
 
 MOST = 6  # keys that are named
-HF = {"hf": "hf5", **dict.fromkeys(DIALECTS, "")}  # hf is the newer dialect
+HF = {"hf": "hf5", **{name: name for name in DIALECTS}}  # hf is the newer dialect
 SIZES = ("hidden_size", "n_embd", "d_model", "dim")
-SCALING = "rope_scaling"
 PERMUTE = (
     "the pairing of channels is another there: permute the weights too, by `posenc convert "
     "--pairing`, or scores are wrong"
@@ -43,7 +43,7 @@ PERMUTE = (
 
 def targets() -> tuple[str, ...]:
     """The formats that a config can be written in."""
-    return (*HF, *(name for name, row in config_formats().items() if row.written))
+    return (*HF, *(name for name, row in config_formats().items() if "written" in row))
 
 
 @checked_call
@@ -92,30 +92,28 @@ def convert_config(
     check_name("convert_config: to", to, targets(), optional=False)
     before = from_hf(config, pairing=pairing, base=base)
     data = load(config, "convert_config")
-    source = config_of(data)
-    foreign = str(source.get("model_type", "")).startswith(PREFIX)
-    if to in HF and not foreign:
-        return to_hf(source, HF[to] or to)  # type: ignore[arg-type]
-    words = _words(source, before)
+    read = fitting(data)
+    if to in HF and not read:
+        return to_hf(data, HF[to])  # type: ignore[arg-type]
+    words, lost = _words(read[0].config if read else data, before), ()
     if to in HF:
-        family = config_formats()[str(source["model_type"]).removeprefix(PREFIX)].family
-        dialect: Any = HF[to] or to
-        made, lost = to_hf({**source, **words, "model_type": family}, dialect)
+        made = {**words, "model_type": read[0].format["family"]}
+        made, lost = to_hf(made, HF[to])  # type: ignore[arg-type]
         kept = {*words}
     else:
-        row, lost = config_formats()[to], ()
-        made, kept = _spelled(row, words, before), {*row.names, SCALING, *DICTIONARIES}
+        row = config_formats()[to]
+        made, kept = _spelled(row, words, before), {*row["names"], *DICTIONARIES}
     after = from_hf(made, on_error="report")
     found = [*lost, *differences(before, after)]
     if any(_order(one) != _order(other) for one, other in zip(before, after, strict=False)):
         found.append(PERMUTE)
     found += [
         f"{key} has no key there: {json.dumps(words[key])[:60]}"
-        for key in ("max_position_embeddings", "sliding_window", "layer_types")
+        for key in (TRAINED[0], "sliding_window", "layer_types")
         if words.get(key) is not None and key not in kept
     ]
-    read = {key for one in fitting(data) for key in one.words.values()} if foreign else kept
-    if silent := [key for key in data if key not in read and not speaks(key)]:
+    kept = {*read[0].words.values()} if read else kept
+    if silent := [key for key in data if key not in kept and not speaks(key)]:
         more = ", …" if len(silent) > MOST else ""
         found.append(f"not written, as they say nothing of it: {', '.join(silent[:MOST])}{more}")
     return Translation(made, tuple(dict.fromkeys(found)))
@@ -129,92 +127,69 @@ def _order(entry: Any) -> str | None:
 def _words(source: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
     """What a config says of positions and sizes, each under the first of its names."""
     flat = to_hf(source, "hf4").config if "rope_parameters" in source else source
-    part = next((flat[key] for key in MAIN_PARTS if isinstance(flat.get(key), Mapping)), flat)
-    keys = Keys(part)
-    entry = next((one for one in plan if isinstance(one.spec, RotarySpec)), None)
-    words: dict[str, Any] = {**part}
-    for name, spellings in (
-        ("hidden_size", SIZES), ("num_attention_heads", HEAD_COUNTS),
-        ("num_hidden_layers", COUNT_KEYS),
-    ):  # fmt: skip
-        if (found := keys.first(spellings)) is not None:
-            words[name] = int(found[1])
-    if entry is not None:
-        spec: Any = entry.spec
-        words["rope_theta"] = spec.base
-        wide = next((n for one in WIDTHS if (n := keys.evaluate(one)) is not None), spec.dim)
-        words |= {"head_dim": int(wide), SHARE: spec.dim / int(wide)}
-        if entry.length is not None:
-            words["max_position_embeddings"] = entry.length
+    words = dict(next((flat[k] for k in MAIN_PARTS if isinstance(flat.get(k), Mapping)), flat))
+    keys = Keys(words)
+    sizes = {names[0]: keys.first(names) for names in (SIZES, HEAD_COUNTS, COUNT_KEYS)}
+    words |= {name: int(found[1]) for name, found in sizes.items() if found is not None}
     architectures = source.get("architectures")
-    if isinstance(architectures, list) and architectures:
-        words["architecture"] = architectures[0]
+    if isinstance(architectures, list):
+        words["architecture"] = next(iter(architectures), None)
+    for entry in [one for one in plan if isinstance(one.spec, RotarySpec)][:1]:
+        spec: Any = entry.spec
+        wide = next((int(n) for one in WIDTHS if (n := keys.evaluate(one))), spec.dim)
+        words |= {"rope_theta": spec.base, "head_dim": wide, SHARE: spec.dim / wide}
+        words |= {} if entry.length is None else {TRAINED[0]: entry.length}
     return words
 
 
-def _spelled(row: ConfigFormat, words: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
+def _spelled(row: Row, words: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
     """The keys of a format for words of transformers."""
     order = next((o for o in map(_order, plan) if o is not None), "half")
-    part: dict[str, Any] = dict(row.written.get(order, {}))
-    for word, names in row.names.items():
-        if words.get(word) is not None:
-            _put(part, names[0], words[word])
-    scaling = words.get(SCALING)
-    if isinstance(scaling, Mapping) and scaling.get("rope_type", scaling.get("type")) != "default":
-        for rule in row.writes:
-            if SCALING in rule["write"]:
-                pairs, switches = _inverted(rule["write"][SCALING], scaling), [*_switches(rule)]
-                if pairs is not None and not any(_contradicts(row, part, *s) for s in switches):
-                    for key, value in [*switches, *pairs]:
-                        _put(part, key, value)
-                    break
-    missing = [key for key in row.all if not any(k in part for k in key.split("|"))]
-    if missing:
-        expected = f"{row.title} has {' and '.join(missing)}"
+    made = dict(row["written"][order])
+    own = {names[0]: words[word] for word, names in row["names"].items() if word in words}
+    own = {key: value for key, value in own.items() if value is not None}
+    for path, value in (own | _scaled(row, words.get(DICTIONARIES[0]), made)).items():
+        part, (*outer, key) = made, path.split(".")
+        for name in outer:
+            part = part.setdefault(name, {})
+        part[key] = value
+    if missing := [key for key in row["all"] if not {*key.split("|")} & made.keys()]:
+        expected = f"{row['title']} has {' and '.join(missing)}"
         raise bad_data("convert_config", expected, "none in the config")
-    for key in reversed(row.parts[0].split(".") if row.parts[0] else ()):
-        part = {key: part}
-    return part
+    for key in filter(None, reversed(row.get("parts", ("",))[0].split("."))):
+        made = {key: made}
+    return made
 
 
-def _contradicts(row: ConfigFormat, part: Mapping[str, Any], key: str, value: Any) -> bool:
-    """Whether a key that says the pairing would have to say another."""
-    told = [written.get(key) for written in row.written.values()]
-    return part.get(key, value) != value and len({*map(str, told)}) > 1
+def _scaled(row: Row, scaling: Any, made: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys for a scaling, by the first rule that has it, and leaves the pairing as it is."""
+    by_pairing = {
+        k for k, v in row["written"]["half"].items() if row["written"]["interleaved"][k] != v
+    }
+    for rule in row.get("writes", ()) if isinstance(scaling, Mapping) else ():
+        when = rule.get("when", ())
+        switches = {
+            one["key"]: one["one_of"][0]
+            for one in ([when] if isinstance(when, Mapping) else when)
+            if one.get("one_of")
+        }
+        keys = _inverted(rule["write"].get(DICTIONARIES[0], {}), scaling)
+        if keys and not any(made[key] != switches.get(key, made[key]) for key in by_pairing):
+            return switches | keys
+    return {}
 
 
-def _put(part: dict[str, Any], path: str, value: Any) -> None:
-    """A value under a key, or under one of a dictionary: `yarn.factor`."""
-    *outer, key = path.split(".")
-    for name in outer:
-        part = part.setdefault(name, {})
-    part[key] = value
-
-
-def _switches(rule: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """The keys that turn a rule on."""
-    when = rule.get("when", ())
-    for one in [when] if isinstance(when, Mapping) else when:
-        if one.get("one_of"):
-            yield one["key"], one["one_of"][0]
-
-
-def _inverted(
-    template: Mapping[str, Any], scaling: Mapping[str, Any]
-) -> list[tuple[str, Any]] | None:
-    """The keys of a file that a template makes this scaling of; None where it cannot."""
-    stated = {("rope_type" if key == "type" else key): value for key, value in scaling.items()}
-    stated = {key: value for key, value in stated.items() if value is not None}
-    pairs: list[tuple[str, Any]] = []
-    if not stated.keys() <= template.keys():
-        return None
+def _inverted(template: Mapping[str, Any], scaling: Mapping[str, Any]) -> dict[str, Any]:
+    """The keys of a file that a template makes this scaling of; none where it cannot."""
+    stated = {("rope_type" if k == "type" else k): v for k, v in scaling.items() if v is not None}
+    constants = {key: asked for key, asked in template.items() if not isinstance(asked, Mapping)}
+    if not stated.keys() <= template.keys() or {**constants, **stated} != {**stated, **constants}:
+        return {}
+    keys: dict[str, Any] = {}
     for key, asked in template.items():
-        if not isinstance(asked, Mapping):
-            if stated.get(key, asked) != asked:
-                return None
-        elif "match" in asked:
-            word = next((w for w, case in asked["cases"].items() if case == stated.get(key)), None)
-            pairs += [] if word is None else [(asked["match"], json.loads(word))]
-        elif key in stated:
-            pairs.append((asked["key"][0], stated[key]))
-    return pairs
+        if isinstance(asked, Mapping) and "match" in asked:
+            fits = (word for word, case in asked["cases"].items() if case == stated.get(key))
+            keys[asked["match"]] = json.loads(next(fits, "null"))
+        elif isinstance(asked, Mapping) and key in stated:
+            keys[asked["key"][0]] = stated[key]
+    return keys

@@ -338,13 +338,10 @@ def facts(
         return Facts(name, plan=plan, config=data, weights=origin, settled=stated, format="gguf")
     plan = from_hf(origin, pairing=pairing, base=base, on_error="report")
     data = load(origin, "facts")
-    if read := fitting(data):
-        one, words = read[0].format.name, read[0].words
-        return Facts(
-            name, plan=plan, config=read[0].config, weights=weights, settled=stated, format=one,
-            words=words,
-        )  # fmt: skip
-    return Facts(name, plan=plan, config=data, weights=weights, settled=stated)
+    about = Facts(name, plan=plan, config=data, weights=weights, settled=stated)
+    for one in fitting(data)[:1]:
+        about = replace(about, config=one.config, format=one.format["name"], words=one.words)
+    return about
 
 
 def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
