@@ -42,7 +42,7 @@ def parse_yaml(text: str, caller: str, kind: FileKind) -> Any:
 def _loader(yaml: Any) -> Any:
     """The safe loader of PyYAML, with limits."""
 
-    class Loader(yaml.SafeLoader):
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
         def __init__(self, text: str, caller: str, kind: FileKind) -> None:
             super().__init__(text)
             self.caller, self.kind, self.count = caller, kind, 0

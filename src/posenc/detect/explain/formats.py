@@ -17,7 +17,6 @@ from posenc.detect.explain.config.view import NAMES, Keys, Notes, noted
 from posenc.detect.explain.layers.non_rotary import applies, filled, words
 from posenc.presets.config_formats import PREFIX, Row, config_formats
 
-
 FEWEST = 2  # keys of a format that a config of it has
 
 
