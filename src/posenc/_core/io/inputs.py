@@ -362,7 +362,9 @@ def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[st
 
         toml = ending == ".toml"
         data = (
-            yaml_text.parse_toml(text, named) if toml else yaml_text.parse_yaml(text, named, CONFIG)
+            yaml_text.parse_toml(text, named)
+            if toml
+            else yaml_text.parse_yaml(text, named, CONFIG.most)
         )
     else:
         data = parse(text, named, CONFIG)

@@ -15,21 +15,20 @@ import tomllib
 from typing import Any
 
 from posenc._core.errors import DataError, DependencyError, bad_data, mismatch
-from posenc._core.io.inputs import FileKind
 
 NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+$")  # which YAML 1.1 has as texts
 MERGE = "tag:yaml.org,2002:merge"
 
 
-def parse_yaml(text: str, caller: str, kind: FileKind) -> Any:
-    """The value of a YAML text."""
+def parse_yaml(text: str, caller: str, most: int) -> Any:
+    """The value of a YAML text, which stands for so many values at most."""
     try:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
         todo = "Install PyYAML, as pip install 'posenc[yaml]' does."
         raise DependencyError(mismatch(caller, "PyYAML, which reads YAML", "none", todo)) from error
     try:
-        return _loader(yaml)(text, caller, kind).get_single_data()
+        return _loader(yaml)(text, caller, most).get_single_data()
     except DataError:
         raise
     except RecursionError:
@@ -43,9 +42,9 @@ def _loader(yaml: Any) -> Any:
     """The safe loader of PyYAML, with limits."""
 
     class Loader(yaml.SafeLoader):  # type: ignore[misc]
-        def __init__(self, text: str, caller: str, kind: FileKind) -> None:
+        def __init__(self, text: str, caller: str, most: int) -> None:
             super().__init__(text)
-            self.caller, self.kind, self.count = caller, kind, 0
+            self.caller, self.most, self.count = caller, most, 0
 
         def compose_node(self, parent: Any, index: Any) -> Any:
             self.count += 1
@@ -55,9 +54,8 @@ def _loader(yaml: Any) -> Any:
                     todo = "Write the keys out where they are used."
                     raise bad_data(self.caller, "a file without merged parts", alias, todo)
                 return yaml.ScalarNode("tag:yaml.org,2002:str", alias)
-            if self.count > self.kind.most:
-                expected = f"{self.kind.name} of at most {self.kind.most:,} values"
-                raise bad_data(self.caller, expected, "more")
+            if self.count > self.most:
+                raise bad_data(self.caller, f"a config of at most {self.most:,} values", "more")
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:

@@ -123,16 +123,16 @@ def _translate(
     """Print a config in another format, or write it; what it cannot say goes to standard error."""
     from posenc.detect.explain import convert_config
 
-    made = convert_config(source, to, **stated)
-    text = json.dumps(made.config, indent=2)
+    translation = convert_config(source, to, **stated)
+    text = json.dumps(translation.config, indent=2)
     if target is not None and target.output is not None:
         outputs.write_whole(target.output, text + "\n", existing=target.existing)
     if json_:
-        print_json(made.to_dict())
+        print_json(translation.to_dict())
         return
     if target is None or target.output is None:
         click.echo(text)
-    print_lines((f"lost: {sentence}" for sentence in made.lost), err=True)
+    print_lines((f"lost: {sentence}" for sentence in translation.lost), err=True)
 
 
 # --- convert-config -------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ def convert_config(
     --------
     >>> import posenc
     >>> config = {"dim": 64, "n_heads": 4, "n_layers": 2, "rope_base": 5e5, "block_size": 512}
-    >>> made = posenc.convert_config(config, "executorch")
-    >>> made.config["rope_theta"], made.config["use_hf_rope"], made.lost
+    >>> written = posenc.convert_config(config, "executorch")
+    >>> written.config["rope_theta"], written.config["use_hf_rope"], written.lost
     (500000.0, False, ('max_position_embeddings has no key there: 512',))
     """
     check_name("convert_config: to", to, targets(), optional=False)
@@ -95,19 +95,20 @@ def convert_config(
     read = fitting(data)
     if to in HF and not read:
         return to_hf(data, HF[to])  # type: ignore[arg-type]
-    words, lost = _words(read[0].config if read else data, before), ()
+    lost: tuple[str, ...] = ()
+    words = _words(read[0].config if read else data, before)
     if to in HF:
-        made = {**words, "model_type": read[0].format["family"]}
-        made, lost = to_hf(made, HF[to])  # type: ignore[arg-type]
+        written = {**words, "model_type": read[0].format["family"]}
+        written, lost = to_hf(written, HF[to])  # type: ignore[arg-type]
         kept = {*words}
     else:
         row = config_formats()[to]
-        made, kept = _spelled(row, words, before), {*row["names"], *DICTIONARIES}
-    after = from_hf(made, on_error="report")
-    found = [*lost, *differences(before, after)]
+        written, kept = _spelled(row, words, before), {*row["names"], *DICTIONARIES}
+    after = from_hf(written, on_error="report")
+    sentences = [*lost, *differences(before, after)]
     if any(_order(one) != _order(other) for one, other in zip(before, after, strict=False)):
-        found.append(PERMUTE)
-    found += [
+        sentences.append(PERMUTE)
+    sentences += [
         f"{key} has no key there: {json.dumps(words[key])[:60]}"
         for key in (TRAINED[0], "sliding_window", "layer_types")
         if words.get(key) is not None and key not in kept
@@ -115,8 +116,10 @@ def convert_config(
     kept = {*read[0].words.values()} if read else kept
     if silent := [key for key in data if key not in kept and not speaks(key)]:
         more = ", …" if len(silent) > MOST else ""
-        found.append(f"not written, as they say nothing of it: {', '.join(silent[:MOST])}{more}")
-    return Translation(made, tuple(dict.fromkeys(found)))
+        sentences.append(
+            f"not written, as they say nothing of it: {', '.join(silent[:MOST])}{more}"
+        )
+    return Translation(written, tuple(dict.fromkeys(sentences)))
 
 
 def _order(entry: Any) -> str | None:
@@ -130,7 +133,7 @@ def _words(source: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
     words = dict(next((flat[k] for k in MAIN_PARTS if isinstance(flat.get(k), Mapping)), flat))
     keys = Keys(words)
     sizes = {names[0]: keys.first(names) for names in (SIZES, HEAD_COUNTS, COUNT_KEYS)}
-    words |= {name: int(found[1]) for name, found in sizes.items() if found is not None}
+    words |= {name: int(pair[1]) for name, pair in sizes.items() if pair is not None}
     architectures = source.get("architectures")
     if isinstance(architectures, list):
         words["architecture"] = next(iter(architectures), None)
@@ -145,23 +148,23 @@ def _words(source: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
 def _spelled(row: Row, words: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
     """The keys of a format for words of transformers."""
     order = next((o for o in map(_order, plan) if o is not None), "half")
-    made = dict(row["written"][order])
+    written = dict(row["written"][order])
     own = {names[0]: words[word] for word, names in row["names"].items() if word in words}
     own = {key: value for key, value in own.items() if value is not None}
-    for path, value in (own | _scaled(row, words.get(DICTIONARIES[0]), made)).items():
-        part, (*outer, key) = made, path.split(".")
+    for path, value in (own | _scaled(row, words.get(DICTIONARIES[0]), written)).items():
+        part, (*outer, key) = written, path.split(".")
         for name in outer:
             part = part.setdefault(name, {})
         part[key] = value
-    if missing := [key for key in row["all"] if not {*key.split("|")} & made.keys()]:
+    if missing := [key for key in row["all"] if not {*key.split("|")} & written.keys()]:
         expected = f"{row['title']} has {' and '.join(missing)}"
         raise bad_data("convert_config", expected, "none in the config")
     for key in filter(None, reversed(row.get("parts", ("",))[0].split("."))):
-        made = {key: made}
-    return made
+        written = {key: written}
+    return written
 
 
-def _scaled(row: Row, scaling: Any, made: Mapping[str, Any]) -> dict[str, Any]:
+def _scaled(row: Row, scaling: Any, written: Mapping[str, Any]) -> dict[str, Any]:
     """The keys for a scaling, by the first rule that has it, and leaves the pairing as it is."""
     by_pairing = {
         k for k, v in row["written"]["half"].items() if row["written"]["interleaved"][k] != v
@@ -174,7 +177,7 @@ def _scaled(row: Row, scaling: Any, made: Mapping[str, Any]) -> dict[str, Any]:
             if one.get("one_of")
         }
         keys = _inverted(rule["write"].get(DICTIONARIES[0], {}), scaling)
-        if keys and not any(made[key] != switches.get(key, made[key]) for key in by_pairing):
+        if keys and not any(written[key] != switches.get(key, written[key]) for key in by_pairing):
             return switches | keys
     return {}
 

@@ -36,12 +36,12 @@ def config_of(data: dict[str, Any]) -> dict[str, Any]:
 
 def fitting(data: Mapping[str, Any]) -> list[Translated]:
     """The config in each format whose keys it has."""
-    found = []
+    translated: list[Translated] = []
     for row in config_formats().values():
         parts = [_at(data, path) for path in row.get("parts", ("",))]
         spelled = next((keys for part in parts if (keys := _spelled(row, part))), None)
-        found += [] if spelled is None else [_translated(row, spelled)]
-    return found
+        translated += [] if spelled is None else [_translated(row, spelled)]
+    return translated
 
 
 def _at(data: Any, path: str) -> Mapping[str, Any]:
@@ -77,17 +77,17 @@ def _translated(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Translated:
     config: dict[str, Any] = {"model_type": PREFIX + row["name"]}
     words: dict[str, str] = {}
     for word, names in row["names"].items():
-        told = {spelled[n][0]: spelled[n][1] for n in names if keys.get(n) is not None}
-        if told:
-            words[word], config[word] = next(iter(told.items()))
-        if len({*map(json.dumps, told.values())}) > 1:
-            stated = " and ".join(f"{key}={value!r}" for key, value in told.items())
-            notes.error(f"{stated} contradict each other")
+        stated = {spelled[n][0]: spelled[n][1] for n in names if keys.get(n) is not None}
+        if stated:
+            words[word], config[word] = next(iter(stated.items()))
+        if len({*map(json.dumps, stated.values())}) > 1:
+            text = " and ".join(f"{key}={value!r}" for key, value in stated.items())
+            notes.error(f"{text} contradict each other")
     for rule in row.get("writes", ()):
         _write(rule, keys, config, notes)
     if (variants := row.get("variants")) is not None:
-        said = keys.get(variants["key"])
-        config |= next((one["write"] for one in variants["cases"] if said in one["names"]), {})
+        name = keys.get(variants["key"])
+        config |= next((one["write"] for one in variants["cases"] if name in one["names"]), {})
     for text in _unknown(row, spelled):
         notes.error(text)
     return Translated(row, {**row.get("defaults", {}), **config}, words, notes.notes)
@@ -106,9 +106,9 @@ def _unknown(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Iterator[str]:
     """Keys that speak of positions and that the format does not know, with who knows them."""
     whole, mentioned = {*spellings(row), *row.get("silent", ())}, {*words(row)}
     for plain, (key, value) in spelled.items():
-        known = plain in mentioned or whole & {plain, plain.partition(".")[0]}
+        in_row = plain in mentioned or whole & {plain, plain.partition(".")[0]}
         # What is in a dictionary is looked at for itself.
-        if known or isinstance(value, Mapping) or value in (None, False, "", []):
+        if in_row or isinstance(value, Mapping) or value in (None, False, "", []):
             continue
         if speaks(plain) or "sliding" in plain:
             formats = config_formats().values()
@@ -132,8 +132,8 @@ def nearest(data: Mapping[str, Any]) -> str:
         missing = [e for e in row["all"] if not {*e.split("|")} & flat.keys()]
         count = len(spellings(row) & flat.keys())
         if missing and len(missing) <= 2 and count > most[0]:
-            told = f". The nearest format is {row['title']}, which has {' and '.join(missing)} too"
-            most = count, told
+            text = f". The nearest format is {row['title']}, which has {' and '.join(missing)} too"
+            most = count, text
     return most[1]
 
 
