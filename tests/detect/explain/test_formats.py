@@ -67,6 +67,10 @@ def test_facts_golden_and_diff_read_a_format(tmp_path: Path) -> None:
     assert posenc.golden(tmp_path).settled
     assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="interleaved")).exit_code == 0
     assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="half")).exit_code == 1
+    (tmp_path / "same.yml").write_text("{dim: 64, n_heads: 4, n_layers: 2, rope_base: 1e4}")
+    assert posenc.diff(tmp_path, tmp_path / "same.yml").exit_code == 0
+    with pytest.raises(posenc.PosencError, match="convert-config"):
+        posenc.extend(tmp_path, 2048).config()
 
 
 def test_a_key_that_speaks_of_positions_and_is_of_another_format_is_an_error() -> None:
