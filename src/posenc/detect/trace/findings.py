@@ -267,7 +267,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
         if expected.windows_stated and window != reach:
             judged.add("mask", TensorFault("window", words(reach), words(window)))
     judged.habits["mask", "mask"] = mask.partition(",")[0]
-    judged.habits["scores", "cap"] = words(scores.cap)
+    judged.habits["scores", "cap"] = "none" if scores.cap is None else f"{scores.cap:.3g}"
     bias = [
         *["numbers that depend on the position"] * (scores.bias is not None),
         *[f"{scores.others} products of their own"] * bool(scores.others),
@@ -354,16 +354,11 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
 def _compare_habits(layers: Sequence[Judgement]) -> None:
     """What a layer does otherwise than most of its list."""
     for key in dict.fromkeys(key for one in layers for key in one.habits):
-        count: Counter[str] = Counter()
-        for one in layers:
-            own = one.habits.get(key, "")
-            one.habits[key] = next((other for other in count if _same(other, own)), own)
-            count[one.habits[key]] += 1
-        usual, most = count.most_common(1)[0]
-        for one in layers:
-            if one.habits[key] != usual and 2 * most > len(layers):
-                expected, own = (text or "none" for text in (usual, one.habits[key]))
-                one.add(key[0], TensorFault(key[1], expected, own))
+        every = [one.habits.get(key, "none") for one in layers]
+        ((usual, most),) = Counter(every).most_common(1)
+        for one, own in zip(layers, every, strict=True):
+            if own != usual and 2 * most > len(layers):
+                one.add(key[0], TensorFault(key[1], usual, own))
 
 
 def _compare_scales(layers: Sequence[tuple[Judgement, UnstatedScale]]) -> None:
@@ -386,14 +381,6 @@ def _compare_scales(layers: Sequence[tuple[Judgement, UnstatedScale]]) -> None:
     for number in np.flatnonzero(odd).tolist():
         texts = f"{wanted[number]:.6g}", f"{totals[number]:.6g}"
         layers[number][0].add("scores", TensorFault("scale", *texts))
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two numbers are the same but for rounding."""
-    try:
-        return math.isclose(float(one), float(other), rel_tol=CLOSE)
-    except ValueError:
-        return one == other
 
 
 def _shifts(finding: LayerFinding) -> bool:

@@ -68,7 +68,7 @@ class RecordedAttention:
     call: int = 0
     scores: Tensor | None = None  # what softmax took
     product: Cut | None = None
-    scale: float | None = None  # where it is an argument
+    scale: float = 0.0  # where it is an argument
     mask: Tensor | None = None  # likewise
     causal: bool = False
     after: Tensor | None = None  # what the next projection took of the output
