@@ -332,7 +332,7 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
     """Find layers that differ from most of their list; what all do alike becomes a remark."""
     for layers in stacks.values():
         _compare_habits(layers)
-        _compare_scales([(one, one.scale) for one in layers if one.scale is not None])
+        _compare_scales([one for one in layers if one.scale is not None])
         findings = [finding for one in layers for finding in one.findings]
         alike = Counter(replace(finding, layer=0) for finding in findings)
         shifts = Counter(finding.found for finding in findings if _shifts(finding))
@@ -361,26 +361,20 @@ def _compare_habits(layers: Sequence[Judgement]) -> None:
                 one.add(key[0], TensorFault(key[1], usual, own))
 
 
-def _compare_scales(layers: Sequence[tuple[Judgement, UnstatedScale]]) -> None:
+def _compare_scales(layers: Sequence[Judgement]) -> None:
     """What most layers of a list have: the same scale, or the same multiple of what is usual.
 
     Where widths differ these are two; it is the one from which fewer layers differ.
     """
-    if not layers:
-        return
-    totals, usual, rooms = np.array([scale for _, scale in layers]).T
+    totals, usual, rooms = np.array([one.scale for one in layers]).reshape(-1, 3).T
     options = []
-    for units in (np.ones_like(usual), usual):
-        shares = totals / units
-        room = np.abs(shares[:, None]) * np.maximum(rooms[:, None], rooms)
-        near = np.abs(shares[:, None] - shares) <= room
-        most = int(near.sum(axis=1).argmax())
-        if 2 * near[most].sum() > len(layers):
-            options.append((~near[most], shares[most] * units))
-    odd, wanted = min(options, key=lambda own: own[0].sum(), default=(np.zeros(0, bool), totals))
-    for number in np.flatnonzero(odd).tolist():
+    for units in (np.ones_like(usual), usual) if layers else ():
+        middle = np.median(totals / units)  # that of most, where most have one
+        options.append((np.abs(totals / units - middle) > rooms * abs(middle), middle * units))
+    odd, wanted = min(options, key=lambda pair: pair[0].sum(), default=(np.zeros(0, bool), ()))
+    for number in np.flatnonzero(odd & (2 * odd.sum() < len(odd))).tolist():
         texts = f"{wanted[number]:.6g}", f"{totals[number]:.6g}"
-        layers[number][0].add("scores", TensorFault("scale", *texts))
+        layers[number].add("scores", TensorFault("scale", *texts))
 
 
 def _shifts(finding: LayerFinding) -> bool:
