@@ -12,7 +12,7 @@ from numbers import Integral
 from typing import Any
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
+from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc._core.io.inputs import hub_advice, named
@@ -24,6 +24,11 @@ TOKENS = 64
 MOST_TOKENS = 4096
 SEED = 0
 FAR = (0, 1, 2, 3, 4, 5, 17, 64, 255, 257, 511, 4095, 131_071)
+# What is no model and no dump, and what to write for it.
+NO_DUMPS = {
+    ".json": "A config alone does not run: name its folder, with the weights beside it.",
+    ".py": "Name what returns the model: FILE.py:NAME in a shell, the function itself in Python.",
+}
 IN_LAYER = re.compile(r"\.(\d+)\.")
 
 
@@ -100,11 +105,13 @@ def trace(
                 hub_advice(str(path)),
             )  # fmt: skip
         if not (path / CONFIG).is_file():
-            refuse_data(
-                path.suffix == ".json", "trace", "a folder of a model, a model, or dumps",
-                f"{path}, a config, which has no weights",
-                "Give the folder that has both, or the config as expected= of what is traced.",
-            )  # fmt: skip
+            refuse_if(
+                path.suffix in NO_DUMPS,
+                mismatch(
+                    "trace", "a folder of a model, or dumps", path, NO_DUMPS.get(path.suffix, "")
+                ),
+                ArgumentError,
+            )
             refuse_if(
                 tokens is not None or chosen is not None,
                 mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
