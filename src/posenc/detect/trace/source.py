@@ -206,8 +206,8 @@ def _with_missing(traced: Trace, missing: list[str]) -> Trace:
     rest = [name for name in missing if not IN_LAYER.search(name)]
     lines = {f"layer {n}: ": own for n, own in inside.items()} | ({"": rest} if rest else {})
     texts = [
-        f"{where}random numbers ran, as no file of the folder holds {', '.join(names[:4])}"
-        for where, names in lines.items()
+        f"{place}random numbers ran, as no file of the folder holds {', '.join(names[:4])}"
+        for place, names in lines.items()
     ]
     return replace(
         traced, unseen=(*traced.unseen, *texts[: len(inside)]),
