@@ -74,6 +74,18 @@ def test_padding_counts_on_behind_a_text_and_stands_at_0_behind_a_grid() -> None
     np.testing.assert_array_equal(placed["image"], [[9, 0], [9, 1], [9, 2], [0, 0]])
 
 
+def test_a_scale_and_a_shift_move_grids_alone() -> None:
+    scene = [("text", 3), ("image", (1, 2, 3))]
+    usual = rule().build(scene)
+    made = rule().build(scene, scale=(1, 0.5, 2), shift=(0, 0.25, -1))
+    np.testing.assert_array_equal(made["text"], usual["text"])
+    np.testing.assert_array_equal(made["image"], usual["image"] * [1, 0.5, 2] + [0, 0.25, -1])
+    np.testing.assert_array_equal(rule().build(scene, shift=4)["image"], usual["image"] + 4)
+    for wrong in (np.nan, True, "2", (1, 2), None):
+        with pytest.raises(posenc.ArgumentError, match="scale: expected a number, or one for each"):
+            rule().build(scene, scale=wrong)
+
+
 def test_times_of_frames_may_be_given() -> None:
     placed = SceneRule(GRID, (ScenePart("video", GRID),)).build([("video", ([3, 8], 1, 2))])
     np.testing.assert_array_equal(placed["video"][:, 0], [3, 3, 8, 8])
