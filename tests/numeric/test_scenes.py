@@ -29,6 +29,7 @@ EXPRESSIONS: list[tuple[str, list[float]]] = [
     ("round(rows / 3) + h", [1, 1, 1, 2, 2, 2]),
     ("w * 7 if rows == 2 else w", [0, 7, 14, 0, 7, 14]),
     ("w if rows > 2 else h", [0, 0, 0, 1, 1, 1]),
+    ("w if rows < 2 else h", [0, 0, 0, 1, 1, 1]),
     ("w if fps is None else w / fps", [0, 1, 2, 0, 1, 2]),
     ("sizes[1] + h", [5, 5, 5, 6, 6, 6]),
     ("text.tokens + 100 * other.rows", [4] * 6),
@@ -72,18 +73,6 @@ def test_padding_counts_on_behind_a_text_and_stands_at_0_behind_a_grid() -> None
     placed = SceneRule(("t", "w"), parts).build([("text", 3), ("image", (1, 1, 3))])
     np.testing.assert_array_equal(placed["text"], [[1, 0], [2, 0], [3, 0], [4, 0]])
     np.testing.assert_array_equal(placed["image"], [[9, 0], [9, 1], [9, 2], [0, 0]])
-
-
-def test_a_scale_and_a_shift_move_grids_alone() -> None:
-    scene = [("text", 3), ("image", (1, 2, 3))]
-    usual = rule().build(scene)
-    made = rule().build(scene, scale=(1, 0.5, 2), shift=(0, 0.25, -1))
-    np.testing.assert_array_equal(made["text"], usual["text"])
-    np.testing.assert_array_equal(made["image"], usual["image"] * [1, 0.5, 2] + [0, 0.25, -1])
-    np.testing.assert_array_equal(rule().build(scene, shift=4)["image"], usual["image"] + 4)
-    for wrong in (np.nan, True, "2", (1, 2), None):
-        with pytest.raises(posenc.ArgumentError, match="scale: expected a number, or one for each"):
-            rule().build(scene, scale=wrong)
 
 
 def test_times_of_frames_may_be_given() -> None:
