@@ -260,9 +260,12 @@ class AdoptedAxes(AdoptedRotary):
     def _exact(self, answer: Any) -> Any:
         pairs, dim = self.trained.pairs, self.trained.dim
         if isinstance(answer, Tensor):
-            complex_rows = answer.is_complex() and answer.shape[-1] == pairs
-            matrices = answer.shape[-3:] == (pairs, 2, 2)
-            return self._replaced([answer])[0] if complex_rows or matrices else answer
+            rows = answer.shape[-1:] == (pairs,) and answer.is_complex()
+            return (
+                self._replaced([answer])[0]
+                if rows or answer.shape[-3:] == (pairs, 2, 2)
+                else answer
+            )
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
@@ -283,16 +286,19 @@ class AdoptedAxes(AdoptedRotary):
         """New numbers in the form of the parts, which may have each of the old ones twice."""
         if not parts[0].numel():
             return [part.clone() for part in parts]
-        if parts[0].is_complex():
-            old, form = parts[0], _complex
-        elif len(parts) == 1:
-            old, form = torch.complex(*parts[0][..., 0].double().unbind(-1)), _matrices
-        else:
-            pairs, width = self.trained.pairs, parts[0].shape[-1]
-            columns = self._pair_of if width != pairs else [*range(pairs)]
+        whole, pairs = parts[0], self.trained.pairs
+        columns = self._pair_of if whole.shape[-1] != pairs else [*range(pairs)]
+
+        def form(z: Tensor) -> list[Tensor]:
+            if len(parts) == 2:
+                return [z.real[..., columns], z.imag[..., columns]]
+            return [z if whole.is_complex() else _matrices(z)]
+
+        if len(parts) == 2:
             first = [columns.index(j) for j in range(pairs)]
             old = torch.complex(*(part[..., first].double() for part in parts))
-            form = functools.partial(_columns, columns)
+        else:
+            old = whole if whole.is_complex() else torch.complex(*whole[..., 0].double().unbind(-1))
         again = zip(parts, form(old), strict=True)
         apart = sum((part - twin).abs().max().item() for part, twin in again)
         new = form(self._turned(old, parts[0].dtype, apart))
@@ -340,17 +346,9 @@ class AdoptedAxes(AdoptedRotary):
         return f"{self.spec!r}, in place of {type(self.original).__name__}"
 
 
-def _complex(z: Tensor) -> list[Tensor]:
-    return [z]
-
-
-def _columns(columns: list[int], z: Tensor) -> list[Tensor]:
-    return [z.real[..., columns], z.imag[..., columns]]
-
-
-def _matrices(z: Tensor) -> list[Tensor]:
+def _matrices(z: Tensor) -> Tensor:
     rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
-    return [rows.reshape(*z.shape, 2, 2)]
+    return rows.reshape(*z.shape, 2, 2)
 
 
 def _phasors(spec: RoPE, places: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import posenc  # noqa: E402
 from posenc import scaling as s  # noqa: E402
-from posenc.torch.adopted import AdoptedAxes  # noqa: E402
+from posenc.torch.adopted import AdoptedAxes, adopted_axes  # noqa: E402
 from posenc.torch.channels import ChannelCosSin  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
 
@@ -93,6 +93,10 @@ def test_every_form_is_kept(name: str, rule: Any) -> None:
     for ours, other in zip(leaves(answer), leaves(expected), strict=True):
         assert ours.dtype == other.dtype
         assert_close(numbers(ours), numbers(other), 2e-7)
+    if name != "padded, among others":  # in a graph, part by part
+        old = leaves(Old(trained, form)(WHERE))
+        graphed = adopted_axes(old, posenc.to_json(trained), posenc.to_json(spec), "Old")
+        assert all(map(torch.equal, graphed, leaves(answer)))
 
 
 def test_coordinates_that_are_no_integers() -> None:

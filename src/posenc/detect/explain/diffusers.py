@@ -100,8 +100,8 @@ def _transformer(
     check_numbers(keys, (), notes)
     spoken = (k for k in stated if k not in keys.read and any(word in k for word in WORDS))
     for key in dict.fromkeys((*unread(keys), *filter(stated.get, spoken))):
-        stand = f"{keys.where(key)}={repr(config[key])[:80]}"
-        notes.warning(f"{stand} is unused: {code} does not read it for positions")
+        unused = f"is unused: {code} does not read it for positions"
+        notes.warning(f"{keys.where(key)}={repr(config[key])[:80]} {unused}")
     return entries
 
 

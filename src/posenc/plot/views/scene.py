@@ -111,9 +111,13 @@ def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
     """A scene as one model places it, or the reason why not."""
     name = config if isinstance(config, str) and config in MODELS else ""
     text = config if isinstance(config, str) else "{"
-    there = "{" in text or ("\0" not in text and Path(text).exists())
-    known = "a config of diffusers, its file or the name of a model"
-    require(name or there, " scene: configs", known, repr(config)[:80], suggest(config, MODELS))
+    require(
+        name or "{" in text or ("\0" not in text and Path(text).exists()),
+        " scene: configs",
+        "a config of diffusers, its file or the name of a model",
+        repr(config)[:80],
+        suggest(config, MODELS),
+    )
     plan = explain(MODELS.get(name, config))
     rules: list[Any] = [
         (entry.spec, entry.positions)
