@@ -152,9 +152,10 @@ def unhooked(module: nn.Module) -> nn.Module:
 class AdoptedRotary(nn.Module):
     """Cosines and sines from exact angles, in the form of the module that it stands in for.
 
-    It has no parameters and no buffers, and the hooks of the module that it replaces. That one is
-    kept outside of the tree of modules, follows what is done to this one (devices, dtypes, copies),
-    and answers for attributes that code of the model asks for, such as `config`.
+    It has no parameters, of buffers those that are saved, and the hooks of the module that it
+    replaces. That one is kept outside of the tree of modules, follows what is done to this one
+    (devices, dtypes, copies), and answers for attributes that code of the model asks for, such as
+    `config`.
     """
 
     def __init__(
@@ -168,6 +169,8 @@ class AdoptedRotary(nn.Module):
         old = original if isinstance(original, nn.Module) else nn.Module()
         # Tuples: a module by itself would become part of the tree.
         self._old, self._original = (old,), (original,)
+        kept = [name for name in old._buffers if name not in old._non_persistent_buffers_set]
+        self._buffers.update({name: old._buffers[name] for name in kept})
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
         self.training = old.training
@@ -213,6 +216,17 @@ class AdoptedRotary(nn.Module):
         self.old._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
+    def _load_from_state_dict(self, state: Any, prefix: str, *more: Any) -> None:
+        """Saved frequencies are taken where they are those that were there."""
+        before = {name: buffer.clone() for name, buffer in self._buffers.items()}  # type: ignore[union-attr]
+        super()._load_from_state_dict(state, prefix, *more)
+        more[-1].extend(
+            f"{prefix}{name}: other frequencies than those that posenc.torch.adopt replaced; call "
+            "posenc.torch.release(model), load, and adopt again."
+            for name, buffer in before.items()
+            if not buffer.is_meta and not torch.equal(buffer, self._buffers[name])  # type: ignore[arg-type]
+        )
+
     def train(self, mode: bool = True) -> Self:
         """As of any module; the module that is replaced follows."""
         self.old.train(mode)
@@ -224,6 +238,54 @@ class AdoptedRotary(nn.Module):
             f"{name}: {form.spec!r}" if name else repr(form.spec)
             for name, form in self.forms.items()
         ) + f", in place of {type(self.original).__name__}"  # fmt: skip
+
+
+class SequenceRotary(nn.Module):
+    """A rotary module that is called with hidden states alone, as one that takes positions.
+
+    It counts the tokens of (batch, sequence, channels) from 0, and returns cosines and sines behind
+    each other, (2, sequence, 1, 1, channels), or angles, (1, sequence, channels).
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = unhooked(module)
+        own = vars(self.module)
+        # It may remember the last sequence, whose dtype may be another.
+        own.update({name: None for name, value in own.items() if isinstance(value, Tensor)})
+
+    def answer(self, x: Tensor, count: int) -> Tensor:
+        """What it says of so many tokens; `ValueError` where it does not count them."""
+        answer = copy.copy(self.module)(x.new_zeros(1, count, 1))
+        shape = tuple(answer.shape[:-1]) if isinstance(answer, Tensor) else type(answer).__name__
+        if shape not in ((2, count, 1, 1), (1, count)):
+            raise ValueError(f"{shape} for {count} tokens")
+        return answer
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines at positions."""
+        answer = self.answer(x, int(position_ids.max()) + 1)
+        cos, sin = (answer.cos(), answer.sin()) if answer.ndim == 3 else answer[:, None, :, 0, 0]
+        return cos[0, position_ids], sin[0, position_ids]
+
+
+class AdoptedSequence(AdoptedRotary):
+    """The same for a module that counts the tokens of its input itself, in the form of that one."""
+
+    def __init__(self, original: Any, forms: Mapping[str | None, CosSinForm], *more: Any) -> None:
+        super().__init__(original, forms, *more)
+        self._is_angle = SequenceRotary(original).answer(torch.zeros(1), 2).ndim == 3
+
+    def forward(self, hidden_states: Tensor) -> Tensor:  # type: ignore[override]
+        """Cosines and sines of a sequence that begins at 0, or its angles."""
+        places = torch.arange(hidden_states.shape[1], device=hidden_states.device)
+        cos, sin = super().forward(hidden_states, places)
+        # Angles from -π to π: farther ones in float32 would be off.
+        return (
+            torch.atan2(sin, cos)[None]
+            if self._is_angle
+            else torch.stack((cos, sin))[:, :, None, None]
+        )
 
 
 WHOLE = 1e-2  # how far from an integer the position of a token may be taken for

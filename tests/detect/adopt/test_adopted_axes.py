@@ -111,6 +111,15 @@ def test_coordinates_that_are_no_integers() -> None:
         assert_close(ours, exact, 2e-6)  # of places that were read from float32
 
 
+def test_a_pair_that_turns_the_other_way_says_where_a_token_stands() -> None:
+    ladder = posenc.Ladder(spacing="explicit", frequencies=(1.0, -0.05))
+    trained = posenc.RoPE(4, pairing="half", ladder=ladder)
+    where = torch.tensor([0, 9, 31, -4])
+    cos, sin = AdoptedAxes(Old(trained, halves), trained, trained)(where)
+    for ours, exact in zip((cos, sin), posenc.cos_sin(trained, where), strict=True):
+        assert_close(ours, exact, 2e-7)
+
+
 def test_far_positions_are_read_until_the_slowest_pair_has_turned() -> None:
     """Half a turn of the slowest pair is the farthest that an answer can say; beyond it raises."""
     trained = SPECS["half"]

@@ -32,8 +32,9 @@ OTHERS = {
     "VQModel": f"a VAE, which has no positions of tokens: {FOLDER}",
     "Scheduler": f"a scheduler: {FOLDER}",
     "Pipeline": f"a pipeline, and no transformer of it is here: {FOLDER}",
-    "UNet": "a UNet, which is not read: rows are of transformers",
-    "ControlNet": "a ControlNet, which is not read: rows are of transformers",
+    "UNet": "a UNet, of which nothing is read: its convolutions say where a pixel is, and its time "
+    "steps are posenc.preset('diffusion-timestep', DIM)",
+    "ControlNet": "a ControlNet, of which nothing is read: read the transformer that it steers",
 }
 
 

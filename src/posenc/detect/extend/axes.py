@@ -191,7 +191,7 @@ def _alone(spec: RoPE, axis: int) -> RoPE:
     return RoPE(
         2 * len(turned),
         pairing="half",
-        base=spec.base[axis] if isinstance(spec.base, tuple) else spec.base,
+        base=spec.base,
         ladder=spec.ladder,
         scaling=spec.rules_of(axis),
     )
