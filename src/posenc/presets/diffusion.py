@@ -66,7 +66,9 @@ def transformer(name: str) -> Any:
 
 def rotary_modules(name: str) -> tuple[str, ...]:
     """The attributes of a class of transformers that make its rotations."""
-    row = transformer(name) or {"entries": ()}
-    turning = (rule for rule in row["entries"] if rule.get("name") != "embeddings")
-    leaves = (rule.get("modules", {}).get(name, rule.get("module")) for rule in turning)
+    leaves = (
+        rule.get("modules", {}).get(name, rule.get("module"))
+        for rule in (transformer(name) or {"entries": ()})["entries"]
+        if rule.get("name") != "embeddings"
+    )
     return tuple(dict.fromkeys(filter(None, leaves)))

@@ -54,8 +54,11 @@ class PerAxis(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for no rules, or rules that are for each axis themselves."""
         self._require(len(self.rules) > 0, "rules", "a rule or None for each axis")
-        single = not any(isinstance(rule, PerAxis) for rule in self.rules)
-        self._require(single, "rules", "rules for one axis each")
+        self._require(
+            not any(isinstance(rule, PerAxis) for rule in self.rules),
+            "rules",
+            "rules for one axis each",
+        )
 
     @property
     def uneven(self) -> bool:

@@ -322,19 +322,18 @@ class AdoptedAxes(AdoptedRotary):
     def _exact(self, answer: Any) -> Any:
         pairs, dim = self.trained.pairs, self.trained.dim
         if isinstance(answer, Tensor):
-            rows = answer.shape[-1:] == (pairs,) and answer.is_complex()
-            return (
-                self._replaced([answer])[0]
-                if rows or answer.shape[-3:] == (pairs, 2, 2)
-                else answer
-            )
+            tail = answer.shape[-1:] if answer.is_complex() else answer.shape[-3:]
+            return self._replaced([answer])[0] if tail in ((pairs,), (pairs, 2, 2)) else answer
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
         real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
         shapes = {tuple(part.shape) for part in real}
-        two = {len(real), len(answer)} == {2} and len(shapes) == 1
-        if not two or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}:
+        if (
+            {len(real), len(answer)} != {2}
+            or len(shapes) != 1
+            or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
+        ):
             return kind([self._exact(part) for part in answer])
         return kind(self._replaced(real))
 
@@ -361,10 +360,9 @@ class AdoptedAxes(AdoptedRotary):
             old = torch.complex(*(part[..., first].double() for part in parts))
         else:
             old = whole if whole.is_complex() else torch.complex(*whole[..., 0].double().unbind(-1))
-        again = zip(parts, form(old), strict=True)
-        apart = sum((part - twin).abs().max().item() for part, twin in again)
-        new = form(self._turned(old, parts[0].dtype, apart))
-        return [one.to(part.dtype) for part, one in zip(parts, new, strict=True)]
+        apart = sum((a - b).abs().max().item() for a, b in zip(parts, form(old), strict=True))
+        new = form(self._turned(old, whole.dtype, apart))
+        return [one.to(whole.dtype) for one in new]
 
     def _turned(self, old: Tensor, dtype: torch.dtype, apart: float) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
