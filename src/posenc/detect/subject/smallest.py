@@ -93,8 +93,8 @@ class SmallestCall:
         """
         refuse_if(
             not self._lines,
-            "ask: no program can be written that shows it: the code has no name to import it by, or "
-            "only inputs that were drawn at random show it",
+            "ask: no program can be written that shows it: the code cannot be imported by a name, "
+            "or only inputs that were drawn at random show it",
         )
         return "\n".join(self._lines) + "\n"
 

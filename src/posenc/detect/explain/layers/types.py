@@ -181,7 +181,7 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
         elif still and not known.kinds:
             notes.warning(
                 f"{where} and the number of layers are missing: read in part, because layers of "
-                f"type {' or '.join(sorted(still))} do not turn, and it is not known which these are"
+                f"type {' or '.join(sorted(still))} do not turn, and which these are is not known"
             )
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")
