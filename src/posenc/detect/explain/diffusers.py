@@ -111,8 +111,9 @@ def _transformer(
 def _no_transformer(name: str) -> str:
     """Why there is no plan of a class that is not in the rows."""
     kind = next((kind for word, kind in OTHERS.items() if word in name), "")
-    hint = suggest(name, diffusion.transformers())
-    return f"{name} is {kind or f'no transformer class of diffusers {diffusion.VERSION}. {hint}'}"
+    hint = suggest(name, diffusion.transformers()).rstrip(".")
+    other = f"no transformer class of diffusers {diffusion.VERSION} ({hint[0].lower()}{hint[1:]})"
+    return f"{name} is {kind or other}"
 
 
 # --- the rule of a spec and that of a scene, of which rows say less -------------------------------
