@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from posenc._core.errors import closest
-from posenc._core.foreign import kind_of, meanings
+from posenc._core.foreign import kind_of, meanings, meant
+from posenc._core.foreign_names import APART, NAMES
 
 # What people call a command -> what to write.
 COMMAND_WORDS = {
@@ -156,7 +157,8 @@ def command_advice(name: str) -> str:
         for command, words in COMMAND_WORDS.items()
         if name.lower().replace("-", "_") in words.split()
     )
-    return next(advice, "") or encoding_advice(name)
+    function = meant(name, (*APART, *NAMES)).replace("Here it is", "In Python it is")
+    return next(advice, "") or encoding_advice(name) or function
 
 
 def encoding_advice(text: str) -> str:

@@ -50,7 +50,7 @@ def of_vllm(config: Any, name: str) -> Comparand:
 
     def answers(part: Part, _: object) -> tuple[Implementation]:
         if (own := parts.get(part.name)) is None or not isinstance(own.spec, RotarySpec):
-            raise CannotAsk("vLLM's rotary classes have nothing for it")
+            raise CannotAsk("no rotary class of vLLM computes this encoding")
         try:
             width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
             length, rope = data["max_position_embeddings"], data["rope_parameters"]
