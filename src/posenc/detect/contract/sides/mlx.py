@@ -34,7 +34,7 @@ POSITIONAL = re.compile(r"rope|rotary|theta|head_dim|position|partial", re.IGNOR
 # What stands for a number that a class requires, its config lacks, and no position depends on.
 STAND_INS: dict[str, Any] = {"int": 2, "float": 1.0, "bool": False, "str": ""}
 MISSING = re.compile(r"(\w+)\.__init__\(\) missing \d+ required positional arguments?: (.*)")
-TEXTS = ("", "text", "language", "decoder")  # what a part stands in that tokens run through
+APART = re.compile(r"vision|audio|image|video|speech")  # in names of parts that no token reaches
 COUNTED = 2**14  # tokens of a run in which one stands at its place
 
 
@@ -57,7 +57,7 @@ class Turn(NamedTuple):
         inside, _, mine = part.name.partition(":")
         others = {own for name in names if (own := name.partition(":")[2])} - {mine}
         return (
-            inside.rpartition(".")[0].rpartition(".")[2] in TEXTS
+            not APART.search(inside)
             and (self.layer is None or part.layers is None or self.layer in part.layers)
             and mine in self.path
             and not any(own in self.path for own in others)
@@ -81,12 +81,12 @@ def of_mlx(config: Mapping[str, Any], name: str, packages: Sequence[str] = PACKA
         for turn in turns:
             if turn.acts_in(part, names):
                 left.pop(turn.place, None)
-                codes.setdefault(_settings(turn.function), _implementation(turn, core))
+                codes.setdefault(_settings(turn.function), _implementation(turn, core, part))
         refuse_if(not codes, "a run of tokens calls nothing there that is named after a rotation")
         return [*codes.values()]
 
     def turning(part: Part, names: Sequence[str]) -> list[str]:
-        here = (t for t in turns if t.layer is not None and t.acts_in(part, names))
+        here = (t for t in turns if t.acts_in(part, names) and None not in (t.layer, part.layers))
         return [*dict.fromkeys(turn.place for turn in here)]
 
     def narrowed(part: Part) -> tuple[Part, str]:
@@ -235,10 +235,17 @@ def used(model: Any, core: Any) -> list[Turn]:
                 else (delattr, kind, "__call__")
             ))  # fmt: skip
             kind.__call__ = functools.partialmethod(functools.partial(watched, call))
-        after.callback(setattr, core.fast, "rope", own)
-        core.fast.rope = rope
+        # What is asked for in between would compute weights at their published size.
+        for place, name, stand_in in ((core.fast, "rope", rope), (core, "eval", _idle),
+                                      (core, "async_eval", _idle)):  # fmt: skip
+            after.callback(setattr, place, name, getattr(place, name))
+            setattr(place, name, stand_in)
         getattr(model, "language_model", model)(core.array([[0, 1]]))
     return [*turns.values()]
+
+
+def _idle(*_: Any) -> None:
+    """In place of what computes."""
 
 
 def _settings(function: Any) -> Any:
@@ -254,10 +261,11 @@ def _settings(function: Any) -> Any:
 # --- what they answer -----------------------------------------------------------------------------
 
 
-def _implementation(turn: Turn, core: Any) -> Implementation:
+def _implementation(turn: Turn, core: Any, part: Part) -> Implementation:
     """It as code that is asked by the names of its methods."""
     method, answer = ("cos_sin", _tables) if turn.tables else ("rotate", _rotate)
-    asked = {method: functools.partial(answer, core, turn), "head_dim": turn.width}
+    width = max(turn.width, getattr(part.spec, "dim", 0))  # of a narrower head less turns
+    asked = {method: functools.partial(answer, core, turn), "head_dim": width}
     code = Implementation(SimpleNamespace(**asked), "mlx")
     code.name = turn.path
     return code
