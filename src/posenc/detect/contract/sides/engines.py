@@ -9,6 +9,7 @@ from typing import Any
 from posenc._core.errors import PosencError, bad_argument
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.make import described, parts_of
+from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.explain import to_hf
 from posenc.detect.facts import facts
@@ -75,4 +76,4 @@ def of_vllm(config: Any, name: str) -> Comparand:
 
 
 # An engine: the side that it is for a config, which is called by a name.
-ENGINES: dict[str, Callable[[Any, str], Comparand]] = {"vllm": of_vllm}
+ENGINES: dict[str, Callable[[Any, str], Comparand]] = {"mlx": of_mlx, "vllm": of_vllm}
