@@ -747,7 +747,7 @@ def test_an_engine_reads_the_config_of_the_other_side_or_its_own(
     assert run(str(scaled), f"engine:vllm={config}").exit_code == 1
     assert posenc.diff(CONFIG, "engine:vllm").verdict == "nothing differs"
     rounded = {**CONFIG, "rope_scaling": {**YARN, "truncate": False}}
-    assert "truncate" in posenc.doctor(rounded, "engine:llama.cpp").faults[0].text
+    assert "scaling.rounding" in posenc.doctor(rounded, "engine:llama.cpp").faults[0].text
     says = posenc.doctor(rounded).says
     assert [one.split(" ")[0] for one in says if "reads it otherwise" in one] == ["llama.cpp"]
     assert not any("reads it otherwise" in one for one in posenc.doctor(CONFIG).says)

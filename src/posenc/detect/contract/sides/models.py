@@ -108,13 +108,13 @@ def apart(module: Any) -> Any:
     return own
 
 
-def rebuilt(module: Any) -> Any:
-    """A module as its config makes it, on the CPU; None where that is not all it takes."""
+def rebuilt(module: Any, config: Any = None) -> Any:
+    """A module as its config, or one, makes it, on the CPU; None where that is not all it takes."""
     import torch
 
     # Whatever code of somebody else raises.
     with contextlib.suppress(Exception), torch.device("cpu"):
-        return type(module)(module.config)
+        return type(module)(getattr(module, "config", config))
     return None
 
 
