@@ -1,0 +1,125 @@
+"""What a page that computes needs of Python: fields, labels, defaults of panels, colours, heads.
+
+    python tools/local_data.py FILE.json
+
+`explore/static/local.js` makes frames of it. Everything here is read from what the explorer has, so
+no word of a control, a title or a stop of the tour is written twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.spec.answers import brief
+from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.explore.frame import SERIES
+from posenc.explore.state import catalogue, fields, scene
+from posenc.explore.state.rows import EXPONENTS
+from posenc.explore.views import SHAPES
+from posenc.learn.tour import stop, stops
+from posenc.plot import content, palette
+from posenc.plot.panels import grammar
+
+VIEWS = ("attention", "table", "waves")
+ENTRIES = ("sinusoidal", "rope", "alibi")
+OFFERED = {"qk": ("random", "previous", "content")}
+MAPS = {"diverging": palette.diverging, "cyclic": palette.cyclic, "sequential": palette.sequential}
+
+
+def data() -> dict[str, Any]:
+    """All of it, in plain types."""
+    texts = [(stop(n), stop(n, revealed=True)) for n in range(1, len(stops()) + 1)]
+    own = frozenset(f.key for shape in SHAPES.values() for f in shape.fields)
+    common = (scene.P, scene.J, scene.FIND, scene.TOUR, scene.REVEAL)
+    return {
+        "grammar": {n: _defaults(c) for n, c in vars(grammar).items() if _is_sent(c)},
+        "shapes": {view: _shape(SHAPES[view]) for view in VIEWS},
+        "entries": {name: _entry(name) for name in ENTRIES},
+        "fields": {field.key: _field(field) for field in common},
+        "known": sorted(scene._known(own)),
+        "none": "no positions",
+        "ladders": {name: _ladder(own) for name, own in EXPONENTS.items()},
+        "tour": texts,
+        "palette": {name: _palette(name) for name in ("light", "dark")},
+        "heads": {
+            "about": content._about(),
+            "weights": {name: _array(rows, "<f4") for name, rows in content._weights().items()},
+        },
+    }
+
+
+def _is_sent(cls: object) -> bool:
+    return isinstance(cls, type) and dataclasses.is_dataclass(cls)
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    """The fields of a class that are sent, with their defaults; null where there is none."""
+    sent = [f for f in dataclasses.fields(cls) if not f.metadata.get("here")]
+    return {
+        **{f.name: None if f.default is dataclasses.MISSING else f.default for f in sent},
+        **{name: getattr(cls, name, None) for name in getattr(cls, "SENT", ()) if name == "kind"},
+        **({"ticks": None} if cls is grammar.Axis else {}),
+    }
+
+
+def _shape(shape: scene.ViewShape) -> dict[str, Any]:
+    names = ("id", "label", "title", "encoding", "defaults", "cursor", "zoom", "most", "first")
+    own = {name: getattr(shape, name) for name in names}
+    return {**own, "fields": [_field(field) for field in shape.fields]}
+
+
+def _entry(name: str) -> dict[str, Any]:
+    entry = catalogue.by_id()[name]
+    own = {"id": name, "label": entry.label, "group": entry.group, "kind": entry.kind}
+    views = [v for v in VIEWS if entry in catalogue.offered(v)]
+    return {**own, "views": views, "fields": [_field(field) for field in entry.fields]}
+
+
+def _ladder(ladder: Ladder) -> dict[str, Any]:
+    """The exponent (j + start) / divisor, whose divisor is linear in the width and the pairs."""
+    at = [float(ladder.divisor(count=n, width=d)) for d, n in ((0, 0), (1, 0), (0, 1))]
+    written = brief(Sinusoidal(2, ladder=ladder)).partition(", ")[2][:-1]
+    own = {name: getattr(ladder, name) for name in ("first", "start", "cos_shift")}
+    return {**own, "divisor": [at[0], at[1] - at[0], at[2] - at[0]], "text": written}
+
+
+def _field(field: fields.Field) -> dict[str, Any]:
+    some = OFFERED.get(field.key)
+    options = [o._asdict() for o in field.options if some is None or o.value in some]
+    return {**dataclasses.asdict(field), "options": options}
+
+
+def _palette(theme: str) -> dict[str, Any]:
+    maps = {**MAPS, "parts": palette.parts}
+    return {**{name: _array(make(theme)) for name, make in maps.items()}, "series": SERIES[theme]}
+
+
+def _array(array: np.ndarray, dtype: str = "|u1") -> dict[str, Any]:
+    kept = np.ascontiguousarray(array, dtype=dtype)
+    return {"data": base64.b64encode(kept.tobytes()).decode(), "shape": kept.shape}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.item() if isinstance(value, np.generic) else list(value)
+
+
+def write(file: Path) -> None:
+    """Write it as JSON."""
+    file.write_text(json.dumps(data(), separators=(",", ":"), default=_plain), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    write(parser.parse_args().file)
