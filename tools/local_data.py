@@ -29,7 +29,7 @@ from posenc.learn.tour import stop, stops
 from posenc.plot import content, palette
 from posenc.plot.panels import grammar
 
-VIEWS = ("attention", "table", "waves")
+VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias")
 ENTRIES = ("sinusoidal", "rope", "alibi")
 OFFERED = {"qk": ("random", "previous", "content")}
 MAPS = {"diverging": palette.diverging, "cyclic": palette.cyclic, "sequential": palette.sequential}

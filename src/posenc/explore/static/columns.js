@@ -8,7 +8,7 @@ const TURN = 2 ** -64 * 2 * Math.PI; // radians in one unit of phase
 const QUARTER = 1n << 62n;
 const [FADE, FULL] = [2, 8]; // pixels per wave: nothing is shown up to the first, all from the second on
 const LOOKED_AT = 1 << 14; // positions of a wave whose extremes are looked for
-const GOLDEN = 0.6180339887498949; // multiples of it, without their whole parts, spread evenly
+export const GOLDEN = 0.6180339887498949; // multiples of it, without their whole parts, spread evenly
 
 /** A phase of 64 bits as radians, from minus to plus half a turn. */
 export const radians = (phase) => Number(BigInt.asIntN(64, phase)) * TURN;
@@ -112,4 +112,12 @@ export function curveOf(table, column, start, stop, most) {
     [low, high] = [Math.min(low, value), Math.max(high, value)];
   }
   return { ...curve, mean, band: high > low, low: new Float64Array(pixels).fill(low), high: new Float64Array(pixels).fill(high) };
+}
+
+/** All of so many where they are few, else some from the first to the last and one's own. */
+export function someOf(count, most, own) {
+  const few = Array.from({ length: count }, (_, n) => n);
+  if (count <= most) return few;
+  const places = Array.from({ length: most - 1 }, (_, n) => Math.floor(n === most - 2 ? count - 1 : n * ((count - 1) / (most - 2))));
+  return [...new Set([...places, own])].sort((a, b) => a - b);
 }

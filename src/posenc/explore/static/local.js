@@ -3,6 +3,9 @@
 
 import { describe, Grid, make, withNames } from "./grammar.js";
 import { attentionFrame } from "./local_attention.js";
+import { biasFrame } from "./local_bias.js";
+import { distanceFrame } from "./local_distance.js";
+import { rotateFrame } from "./local_rotate.js";
 import { tableFrame } from "./local_table.js";
 import { wavesFrame } from "./local_waves.js";
 import { whole } from "./numbers.js";
@@ -12,6 +15,9 @@ const VIEWS = {
   attention: attentionFrame,
   table: tableFrame,
   waves: wavesFrame,
+  distance: distanceFrame,
+  rotate: rotateFrame,
+  bias: biasFrame,
 };
 const SECTIONS = ["encoding", "view", "cursor", "find", "page"]; // in the order of their controls
 const LIGHT = new Set(["cursor", "zoom", "find"]); // what moves without changing the picture
