@@ -108,7 +108,14 @@ def _array(array: np.ndarray, dtype: str = "|u1") -> dict[str, Any]:
     return {"data": base64.b64encode(kept.tobytes()).decode(), "shape": kept.shape}
 
 
-def _plain(value: Any) -> Any:
+def makes(state: Mapping[str, str]) -> bool:
+    """Whether the page makes a state of known values; any other it refuses."""
+    view, entry = state.get("v", VIEWS[0]), state.get("enc", "")
+    return view in VIEWS and entry in (*ENTRIES, "") and not state.get("find")
+
+
+def plain(value: Any) -> Any:
+    """What JSON has no word for."""
     if isinstance(value, Mapping):
         return dict(value)
     return value.item() if isinstance(value, np.generic) else list(value)
@@ -116,7 +123,7 @@ def _plain(value: Any) -> Any:
 
 def write(file: Path) -> None:
     """Write it as JSON."""
-    file.write_text(json.dumps(data(), separators=(",", ":"), default=_plain), encoding="utf-8")
+    file.write_text(json.dumps(data(), separators=(",", ":"), default=plain), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -73,16 +73,6 @@ def _value(rng: random.Random, field: dict[str, Any], most: Mapping[str, int]) -
     return str(rng.randrange(int(max(field["low"], -300)), int(high)))
 
 
-def known(state: Mapping[str, str]) -> bool:
-    """Whether the page makes a state; the others are refused, of which a test speaks."""
-    entries = (*local_data.ENTRIES, "")
-    return (
-        state.get("v", "attention") in VIEWS
-        and state.get("enc", "") in entries
-        and not state.get("find")
-    )
-
-
 STATES = [*lessons(), *stops_of_the_tour(), *drawn()]
 
 
@@ -213,7 +203,7 @@ def test_a_constant_that_is_off_makes_other_frames(
 
 
 def test_frames_are_those_of_python(modules: Path) -> None:
-    states = [state for state in STATES if known(state)]
+    states = [state for state in STATES if local_data.makes(state)]
     wrong = {}
     for state, answer in zip(states, made(modules, states), strict=True):
         apart = [answer["refused"]] if "frame" not in answer else compared(answer["frame"], state)
