@@ -16,6 +16,7 @@ SCRIPTS = sorted(STATIC.glob("*.js"))
 COMPUTE = {
     *("fixed.js", "evaluator.js", "numbers.js", "grammar.js", "reading.js", "columns.js"),
     *("arcs.js", "pixels.js", "keccak.js", "heads.js", "local.js"),
+    *("computed.js", "site.js"),
     *(script.name for script in SCRIPTS if script.name.startswith("local_")),
 }
 HELPERS = Path(__file__).parents[1] / "browser" / "helpers.test.mjs"
