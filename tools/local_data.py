@@ -20,16 +20,20 @@ import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.spec.answers import brief
+from posenc.detect.extend.rules import enlarged
+from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore.frame import SERIES
 from posenc.explore.state import catalogue, fields, scene
 from posenc.explore.state.rows import EXPONENTS
 from posenc.explore.views import SHAPES
+from posenc.explore.views import stretch as view
 from posenc.learn.tour import stop, stops
 from posenc.plot import content, palette
 from posenc.plot.panels import grammar
+from posenc.plot.views import stretch
 
-VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias")
+VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias", "stretch")
 ENTRIES = ("sinusoidal", "rope", "alibi")
 OFFERED = {"qk": ("random", "previous", "content")}
 MAPS = {"diverging": palette.diverging, "cyclic": palette.cyclic, "sequential": palette.sequential}
@@ -47,6 +51,7 @@ def data() -> dict[str, Any]:
         "fields": {field.key: _field(field) for field in common},
         "known": sorted(scene._known(own)),
         "none": "no positions",
+        "stretching": {"labels": stretch.RULES, "lines": _lines()},
         "ladders": {name: _ladder(own) for name, own in EXPONENTS.items()},
         "tour": texts,
         "palette": {name: _palette(name) for name in ("light", "dark")},
@@ -82,6 +87,40 @@ def _entry(name: str) -> dict[str, Any]:
     own = {"id": name, "label": entry.label, "group": entry.group, "kind": entry.kind}
     views = [v for v in VIEWS if entry in catalogue.offered(v)]
     return {**own, "views": views, "fields": [_field(field) for field in entry.fields]}
+
+
+SAMPLE = {"n": 7919.5, "f": 6.5, "trained": 7411}  # numbers that stand for others in a text
+
+
+def _lines() -> dict[str, Any]:
+    """What engines are told for each rule, with marks for the numbers of a state."""
+    spec = RoPE(64, pairing="half", base=SAMPLE["n"])
+    data = stretch.data(spec, original_length=SAMPLE["trained"], factor=SAMPLE["f"])
+    rules, none = {}, ""
+    for rule in data.rules:
+        heading, *blocks = view._lines(data, rule.name)
+        written = {b.label: _marked(b.value, data.length) for b in blocks if b.kind == "fact"}
+        remarks = [b.text for b in blocks if b.kind == "prose"]
+        if written:
+            rules[rule.name] = (written, remarks)
+        else:
+            (none,) = remarks
+    return {"heading": heading.text, "none": none, "rules": rules}
+
+
+def _marked(text: str, length: int) -> str:
+    """A line with marks in place of its numbers."""
+    base = enlarged(RoPE(64, pairing="half", base=SAMPLE["n"]), SAMPLE["f"])
+    marks = {
+        f"--rope-scale {SAMPLE['f']:g}": "--rope-scale ⟨g⟩",
+        f"--rope-freq-base {base:.9g}": "--rope-freq-base ⟨baseG⟩",
+        str(base): "⟨base⟩",
+        str(length): "⟨length⟩",
+        **{str(value): f"⟨{key}⟩" for key, value in SAMPLE.items()},
+    }
+    for number, mark in marks.items():
+        text = text.replace(number, mark)
+    return text
 
 
 def _ladder(ladder: Ladder) -> dict[str, Any]:

@@ -44,9 +44,13 @@ function stretches(rule, { factor, originalLength }, advised = "It is the length
 }
 
 /** How far each rung is interpolated by YaRN, from 0 to 1. */
-function ramp(count, logBase, width, { originalLength, fast = 32, slow = 1, truncate = true }) {
-  if (!(slow > 0 && slow <= fast)) {
+function rampOf(rungs, logBase, width, { originalLength, fast = 32, slow = 1, truncate = true, ramp = "index" }) {
+  if (!(slow > 0 && (slow < fast || (slow === fast && ramp === "index")))) {
     refuse("YaRN", "0 < beta_slow < beta_fast, or equal with the ramp of the index", `${pythonFloat(slow)} and ${pythonFloat(fast)}`);
+  }
+  if (ramp === "turns") {
+    const turns = (f) => over(BigInt(originalLength) * f, 2n * PI);
+    return rungs.map((f) => ONE - within(over(turns(f) - exact(slow), exact(fast) - exact(slow))));
   }
   const index = (turns) => BigInt(width) * over(ln(over(integral(originalLength), times(exact(turns), 2n * PI))), 2n * logBase);
   let [low, high] = [index(fast), index(slow)];
@@ -55,7 +59,7 @@ function ramp(count, logBase, width, { originalLength, fast = 32, slow = 1, trun
   const expected = "a length in which some pair completes more than beta_slow turns";
   if (low > high) refuse("YaRN: original_length", expected, originalLength);
   if (low === high) high += exact(APART);
-  return Array.from({ length: count }, (_, j) => within(over(integral(j) - low, high - low)));
+  return rungs.map((_, j) => within(over(integral(j) - low, high - low)));
 }
 
 /** What each rule makes of the frequencies of a ladder. */
@@ -92,7 +96,7 @@ const RULES = {
   },
   yarn(rungs, scaling, width, logBase) {
     stretches("YaRN", scaling);
-    const shares = ramp(rungs.length, logBase, width, scaling);
+    const shares = rampOf(rungs, logBase, width, scaling);
     return rungs.map((f, j) => times(f, ONE - shares[j]) + times(over(f, exact(scaling.factor)), shares[j]));
   },
 };

@@ -58,8 +58,8 @@ export function values(label, low, high, most = 4) {
 }
 
 /** A logarithmic axis of positive numbers. */
-export function logarithmic(label, low, high) {
-  return make("Axis", { label, domain: [low, high], scale: "log", ticks: logTicks(low, high, 7) });
+export function logarithmic(label, low, high, base = 10) {
+  return make("Axis", { label, domain: [low, high], scale: "log", ticks: logTicks(low, high, 7, base) });
 }
 
 /** An axis of the cursor: its key, and the integers where it can stand. */

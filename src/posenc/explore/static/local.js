@@ -6,6 +6,7 @@ import { attentionFrame } from "./local_attention.js";
 import { biasFrame } from "./local_bias.js";
 import { distanceFrame } from "./local_distance.js";
 import { rotateFrame } from "./local_rotate.js";
+import { stretchFrame } from "./local_stretch.js";
 import { tableFrame } from "./local_table.js";
 import { wavesFrame } from "./local_waves.js";
 import { whole } from "./numbers.js";
@@ -18,6 +19,7 @@ const VIEWS = {
   distance: distanceFrame,
   rotate: rotateFrame,
   bias: biasFrame,
+  stretch: stretchFrame,
 };
 const SECTIONS = ["encoding", "view", "cursor", "find", "page"]; // in the order of their controls
 const LIGHT = new Set(["cursor", "zoom", "find"]); // what moves without changing the picture
@@ -106,7 +108,7 @@ export function local(data) {
   const views = Object.keys(VIEWS).map((id) => ({ id, label: data.shapes[id].label, title: data.shapes[id].title }));
   return async ({ query }) => {
     const scene = read(opened(query, data), data);
-    const page = VIEWS[scene.shape.id](scene, { heads, entries: data.entries });
+    const page = VIEWS[scene.shape.id](scene, { heads, entries: data.entries, stretching: data.stretching });
     const problems = [...scene.problems, ...(page.problems ?? [])].map(([field, message]) => ({ field, message }));
     const cursor = { x: null, y: null, ...page.cursor };
     return withNames({

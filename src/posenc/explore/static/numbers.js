@@ -56,28 +56,34 @@ export const plural = (n, word) => `${whole(n)} ${word}${Number(n) === 1 ? "" : 
 /** `3 of 18`. */
 export const count = (n, of) => `${whole(n)} of ${whole(of)}`;
 
+const bare = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
+const raised = (text, n) => `${text}e${n < 0 ? "-" : "+"}${String(Math.abs(n)).padStart(2, "0")}`;
+
+/** A float to so many significant digits, as C and Python write it: %g. */
+export function general(x, digits) {
+  const [mantissa, power] = x.toExponential(digits - 1).split("e");
+  return power < -4 || power >= digits ? raised(bare(mantissa), Number(power)) : bare(x.toPrecision(digits));
+}
+
 /** A float with every digit that it needs, as an address has it. */
 export function short(x) {
-  const [mantissa, power] = x.toExponential(5).split("e");
-  const exponent = Number(power);
-  const bare = (text) => (text.includes(".") ? text.replace(/\.?0+$/, "") : text);
-  const raised = (text, n) => `${text}e${n < 0 ? "-" : "+"}${String(Math.abs(n)).padStart(2, "0")}`;
-  const text = exponent < -4 || exponent >= 6 ? raised(bare(mantissa), exponent) : bare(x.toPrecision(6));
+  const text = general(x, 6);
   if (Number(text) === x) return text;
-  const [own, e] = x.toExponential().split("e"); // all digits, as repr has them
-  if (Number(e) < -4 || Number(e) >= 16) return raised(own, Number(e));
-  return Number.isInteger(x) ? `${x}.0` : String(x).includes("e") ? x.toFixed(own.length - 2 - Number(e)) : String(x);
+  const [own, power] = x.toExponential().split("e"); // all digits, as repr has them
+  if (power < -4 || power >= 16) return raised(own, Number(power));
+  if (Number.isInteger(x)) return `${x}.0`;
+  return String(x).includes("e") ? x.toFixed(own.length - 2 - power) : String(x);
 }
 
 /** `{at, text}` of each label. */
 const tick = (at, text) => ({ at, text });
-const power = (n) => Number(`1e${n}`);
+const powerOfTen = (n) => Number(`1e${n}`);
 
 /** Round numbers of a linear axis, at most about `most` of them. */
 export function ticks(low, high, most = 6) {
   const span = high - low;
   if (!(Number.isFinite(span) && span > 0)) return Number.isFinite(low) ? [tick(low, number(low))] : [];
-  let step = power(Math.floor(Math.log10(span / most)));
+  let step = powerOfTen(Math.floor(Math.log10(span / most)));
   step *= [1, 2, 5, 10].find((f) => span / (step * f) <= most);
   const [first, last] = [Math.ceil(low / step - 1e-9), Math.floor(high / step + 1e-9)];
   const places = Math.max(0, -Math.floor(Math.log10(step) + 1e-9));
@@ -97,9 +103,9 @@ export function logTicks(low, high, most = 7, base = 10) {
   const at = [];
   if (last - first >= 2 || base !== 10) {
     const every = Math.max(1, Math.ceil((last - first + 1) / most));
-    for (let n = first; n <= last; n += every) at.push(base === 10 ? power(n) : 2 ** n);
+    for (let n = first; n <= last; n += every) at.push(base === 10 ? powerOfTen(n) : 2 ** n);
   } else {
-    for (let n = first - 1; n <= last; n += 1) at.push(...[1, 2, 5].map((f) => f * power(n)));
+    for (let n = first - 1; n <= last; n += 1) at.push(...[1, 2, 5].map((f) => f * powerOfTen(n)));
   }
   return at.filter((x) => last - first >= 2 || base !== 10 || (x >= low * (1 - 1e-9) && x <= high * (1 + 1e-9))).map((x) => tick(x, powerText(x)));
 }
