@@ -12,7 +12,7 @@ import argparse
 import base64
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,13 @@ from posenc._core.spec.answers import brief
 from posenc.detect.extend.rules import enlarged
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore.frame import SERIES
+from posenc.explore.frame import SERIES, frame
+from posenc.explore.server.protocol import unpack
 from posenc.explore.state import catalogue, fields, scene
 from posenc.explore.state.rows import EXPONENTS
 from posenc.explore.views import SHAPES
 from posenc.explore.views import stretch as view
+from posenc.learn import lesson, topics
 from posenc.learn.tour import stop, stops
 from posenc.plot import content, palette
 from posenc.plot.panels import grammar
@@ -54,6 +56,7 @@ def data() -> dict[str, Any]:
         "stretching": {"labels": stretch.RULES, "lines": _lines()},
         "ladders": {name: _ladder(own) for name, own in EXPONENTS.items()},
         "tour": texts,
+        "finds": list(_finds()),
         "palette": {name: _palette(name) for name in ("light", "dark")},
         "heads": {
             "about": content._about(),
@@ -89,23 +92,29 @@ def _entry(name: str) -> dict[str, Any]:
     return {**own, "views": views, "fields": [_field(field) for field in entry.fields]}
 
 
-SAMPLE = {"n": 7919.5, "f": 6.5, "trained": 7411}  # numbers that stand for others in a text
+SAMPLE: dict[str, Any] = {
+    "n": 7919.5,
+    "f": 6.5,
+    "trained": 7411,
+}  # stand for others
 
 
 def _lines() -> dict[str, Any]:
     """What engines are told for each rule, with marks for the numbers of a state."""
     spec = RoPE(64, pairing="half", base=SAMPLE["n"])
     data = stretch.data(spec, original_length=SAMPLE["trained"], factor=SAMPLE["f"])
-    rules, none = {}, ""
+    rules: dict[str, Any] = {}
+    none = ""
     for rule in data.rules:
-        heading, *blocks = view._lines(data, rule.name)
-        written = {b.label: _marked(b.value, data.length) for b in blocks if b.kind == "fact"}
-        remarks = [b.text for b in blocks if b.kind == "prose"]
+        _, *blocks = view._lines(data, rule.name)
+        facts = [b for b in blocks if isinstance(b, grammar.Datum)]
+        written = {fact.label: _marked(fact.value, data.length) for fact in facts}
+        remarks = [b.text for b in blocks if isinstance(b, grammar.Prose)]
         if written:
             rules[rule.name] = (written, remarks)
         else:
             (none,) = remarks
-    return {"heading": heading.text, "none": none, "rules": rules}
+    return {"heading": "What to write", "none": none, "rules": rules}
 
 
 def _marked(text: str, length: int) -> str:
@@ -121,6 +130,23 @@ def _marked(text: str, length: int) -> str:
     for number, mark in marks.items():
         text = text.replace(number, mark)
     return text
+
+
+def _finds() -> Iterator[dict[str, Any]]:
+    """The answers of the searches in lessons and stops, and in the states that these lead to."""
+    states = [lesson(topic).see.state for topic in topics()]
+    states += [{**here.state, **here.reveal} for here in stops()]
+    for state in [state for state in states if state.get("find")]:
+        asked, seen = [dict(state)], set()
+        while asked:
+            one = asked.pop()
+            header = unpack(frame(one)).header
+            own = {key: header["state"][key] for key in ("find", "d", "n", "order", "ladder")}
+            if (key := tuple(own.values())) not in seen:
+                seen.add(key)
+                yield {**own, "answer": header["find"]}
+                links = [hit["state"] for hit in header["find"]["hits"]]
+                asked += [{**one, **{k: v for k, v in link.items() if v}} for link in links]
 
 
 def _ladder(ladder: Ladder) -> dict[str, Any]:
@@ -150,7 +176,7 @@ def _array(array: np.ndarray, dtype: str = "|u1") -> dict[str, Any]:
 def makes(state: Mapping[str, str]) -> bool:
     """Whether the page makes a state of known values; any other it refuses."""
     view, entry = state.get("v", VIEWS[0]), state.get("enc", "")
-    return view in VIEWS and entry in (*ENTRIES, "") and not state.get("find")
+    return view in VIEWS and entry in (*ENTRIES, "")
 
 
 def plain(value: Any) -> Any:

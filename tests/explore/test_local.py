@@ -24,7 +24,7 @@ from tests.node import node
 CHECK = Path(__file__).parents[1] / "browser" / "frames.check.mjs"
 VIEWS = local_data.VIEWS
 # What needs Python and is not in the page, or says which encodings, views and options it has.
-APART = ("python", "command", "find", "compares", "save", "views", "id", "arrays", "controls")
+APART = ("python", "command", "compares", "save", "views", "id", "arrays", "controls")
 CURVE = 1e-6  # of a float32 curve, beside its largest value
 
 
@@ -167,7 +167,6 @@ def test_what_the_page_cannot_make_is_refused(modules: Path) -> None:
         {"v": "layers"},
         {"v": "table", "enc": "learned"},
         {"v": "table", "b.enc": "rope"},
-        {"v": "table", "find": "0.5 @ 3"},
         {"v": "table", "parts": "1"},
         {"v": "attention", "qk": "file"},
     ]

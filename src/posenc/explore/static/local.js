@@ -88,6 +88,15 @@ function stopOf(scene, data) {
   return { ...here, text: `${text} Moved since: ${away.map(([{ label }, value]) => `${label} ${value}`).join(", ")}.`, here: own };
 }
 
+/** The answer to a search that a lesson or a stop asks; any other needs Python. */
+function foundBy(scene, finds, problems) {
+  const asked = { find: scene.values.find, ...Object.fromEntries(scene.fields.map(([{ key }, text]) => [key, text])) };
+  if (!asked.find) return null;
+  const known = finds.find((one) => ["find", "d", "n", "order", "ladder"].every((key) => one[key] === asked[key]));
+  if (!known) problems.push({ field: "find", message: "This page does not search. Run posenc explore to do so." });
+  return known?.answer ?? null;
+}
+
 /** The state that a request opens: that of its stop of the tour, where it says nothing itself. */
 function opened(query, data) {
   const [hidden, shown] = data.tour[Number(query.tour) - 1] ?? [];
@@ -110,6 +119,7 @@ export function local(data) {
     const scene = read(opened(query, data), data);
     const page = VIEWS[scene.shape.id](scene, { heads, entries: data.entries, stretching: data.stretching });
     const problems = [...scene.problems, ...(page.problems ?? [])].map(([field, message]) => ({ field, message }));
+    const answer = foundBy(scene, data.finds, problems);
     const cursor = { x: null, y: null, ...page.cursor };
     return withNames({
       k: 1,
@@ -130,7 +140,7 @@ export function local(data) {
       zoom: page.zoom ?? null,
       python: "",
       command: "",
-      find: null,
+      find: answer,
       compares: false,
       compare: null,
       tour: stopOf(scene, data),

@@ -160,7 +160,6 @@ export function read(raw, data) {
   const shape = data.shapes[raw.v ?? Object.keys(data.shapes)[0]];
   if (!shape) refuse(`the view ${shown(raw.v)}`);
   if (Object.keys(raw).some((key) => key.startsWith("b."))) refuse("a second encoding");
-  if (raw.find) refuse("a search");
   const scene = new Scene(raw, shape, data.entries);
   if ((raw.k ?? "1") !== "1") scene.notes.push(`The address is of version ${shown(raw.k)}; this page knows version 1.`);
   const views = Object.values(data.shapes).map(({ id, label }) => ({ value: id, label, group: "" }));
