@@ -90,6 +90,8 @@ def test_facts_of_the_call_have_defaults_or_are_asked_for() -> None:
         made.build([("text", 2)])
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'fps'"):
         made.build(film, fp=3)
+    with pytest.raises(posenc.ArgumentError, match="no facts, as its model takes none, got 'fps'$"):
+        rule().build([("text", 2)], fps=3)
 
 
 def test_a_table_ends() -> None:
@@ -130,6 +132,8 @@ def test_pixels_become_tokens() -> None:
         ([("image", (["a"], 2, 2))], "frames or their times"),
         ([("image", (1, 2.5, 2))], "three of a grid"),
         ([("text", -1)], "a number of tokens"),
+        ([("text", 2**24 + 1)], "at most 16,777,216 tokens, got 16777217"),
+        ([("image", (10**9,) * 3)], "image: expected at most 16,777,216 tokens"),
         ([("text", True)], "a number of tokens"),
         ([("text",)], "pairs of a name and a size"),
         ([7], "pairs of a name and a size"),

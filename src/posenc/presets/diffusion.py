@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from posenc.presets._rows import check, read
@@ -22,6 +22,41 @@ def transformers() -> Mapping[str, Any]:
 def vaes() -> Mapping[str, Any]:
     """The row of each class of VAEs."""
     return {name: row for _, row in read("configs", "vaes") for name in row["classes"]}
+
+
+def presets() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The presets that rules name, by the keys of other rows of presets, with the file."""
+    for file, row in read("configs", "diffusers"):
+        for rule in (one for one in row["entries"] if "names" in one):
+            path, _, symbol = rule["source"][0].partition(": ")
+            place = path if "/" in path else f"models/transformers/{path}"
+            source = {"repository": "huggingface/diffusers", "path": f"src/diffusers/{place}"}
+            yield (
+                file,
+                {
+                    "name": rule["preset"],
+                    "kind": "rotary",
+                    "size": "dim",
+                    "spec": _spec(rule, row["defaults"]),
+                    "sources": [{**source, "symbol": symbol, "version": VERSION}],
+                    "recognise": {"model_types": [], "classes": []},
+                    "note": rule["names"]["note"],
+                },
+            )
+
+
+def _spec(rule: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a preset: axes of any width have the shares of those that the class takes."""
+    spec = dict(rule["names"]["spec"])
+    if "base" in rule:
+        spec["base"] = defaults[rule["base"]]
+    if "pairs" in rule:
+        widths = defaults[rule["pairs"]]
+        others = [f"dim*{width}//{2 * sum(widths)}" for width in widths[1:]]
+        shares = [f"dim//2-({'+'.join(others)})", *others]
+        sizes = [{"expression": text} for text in shares]
+        spec["arrangement"] = {**spec["arrangement"], "sizes": sizes}
+    return spec
 
 
 @functools.lru_cache(maxsize=256)

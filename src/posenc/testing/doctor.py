@@ -230,7 +230,7 @@ def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[R
     """Where the engine differs from what the model says, and which laws it breaks."""
     place = _place(engine)
     try:
-        side = side_of(engine, name=place, library=library)
+        side = side_of(engine, name=place, library=library, other=about.config)
         answers = [diff(side_of(about.reading, name=about.name), side)]
     except DataError as error:
         yield from (("not_compared", text) for text in (f"the engine: {error}", NOTHING))

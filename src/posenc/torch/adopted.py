@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor, nn
 
-from posenc import functional
+from posenc import functional, registry
 from posenc._core.errors import SpecError, bad_argument, bad_data
-from posenc._core.spec.spec import Spec
+from posenc._core.spec.spec import Spec, to_json
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -219,7 +219,7 @@ class AdoptedRotary(nn.Module):
     def _load_from_state_dict(self, state: Any, prefix: str, *more: Any) -> None:
         """Saved frequencies are taken where they are those that were there."""
         before = {name: buffer.clone() for name, buffer in self._buffers.items()}  # type: ignore[union-attr]
-        super()._load_from_state_dict(state, prefix, *more)  # type: ignore[no-untyped-call]
+        super()._load_from_state_dict(state, prefix, *more)
         more[-1].extend(
             f"{prefix}{name}: other frequencies than those that posenc.torch.adopt replaced; call "
             "posenc.torch.release(model), load, and adopt again."
@@ -303,6 +303,7 @@ class AdoptedAxes(AdoptedRotary):
     def __init__(self, original: Any, trained: RoPE, spec: RoPE) -> None:
         super().__init__(original, {}, [trained])
         self.spec, self.trained = spec, trained
+        self._texts = to_json(trained), to_json(spec)
         self.change, self.place, self.reach = 0.0, 0, -1  # of the last call; no rows: -1
         steps = functional.frequencies(trained).tolist()
         axis = trained.arrangement.layout(trained.pairs).axis
@@ -316,39 +317,44 @@ class AdoptedAxes(AdoptedRotary):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the old module answers, with exact angles."""
-        return unseen(self._exact, self.original(*args, **kwargs))
+        return self._exact(self.original(*args, **kwargs))
 
     def _exact(self, answer: Any) -> Any:
         pairs, dim = self.trained.pairs, self.trained.dim
-        if isinstance(answer, Tensor) and answer.is_complex() and answer.shape[-1] == pairs:
-            return self._replaced([answer], answer, lambda z: [z])[0]
-        if isinstance(answer, Tensor) and answer.shape[-3:] == (pairs, 2, 2):
-            old = torch.complex(*answer[..., 0].double().unbind(-1))
-            return self._replaced([answer], old, _matrices)[0]
+        if isinstance(answer, Tensor):
+            complex_rows = answer.is_complex() and answer.shape[-1] == pairs
+            matrices = answer.shape[-3:] == (pairs, 2, 2)
+            return self._replaced([answer])[0] if complex_rows or matrices else answer
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
         real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
         shapes = {tuple(part.shape) for part in real}
-        if (
-            {len(real), len(answer)} != {2}
-            or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
-            or len(shapes) != 1
-        ):
+        two = {len(real), len(answer)} == {2} and len(shapes) == 1
+        if not two or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}:
             return kind([self._exact(part) for part in answer])
-        columns = self._pair_of if real[0].shape[-1] == dim else [*range(pairs)]
-        first = [columns.index(j) for j in range(pairs)]
-        old = torch.complex(*(part[..., first].double() for part in real))
-        return kind(
-            self._replaced(real, old, lambda z: [z.real[..., columns], z.imag[..., columns]])
-        )
+        return kind(self._replaced(real))
 
-    def _replaced(
-        self, parts: list[Tensor], old: Tensor, form: Callable[[Tensor], list[Tensor]]
-    ) -> list[Tensor]:
+    def _replaced(self, parts: list[Tensor]) -> list[Tensor]:
+        """New numbers in the form of the parts; a graph has an operator that works them out."""
+        if not torch.compiler.is_compiling():
+            return self.numbers(parts)
+        return adopted_axes(parts, *self._texts, type(self.original).__name__)
+
+    def numbers(self, parts: list[Tensor]) -> list[Tensor]:
         """New numbers in the form of the parts, which may have each of the old ones twice."""
-        if not old.numel():
-            return parts
+        if not parts[0].numel():
+            return [part.clone() for part in parts]
+        if parts[0].is_complex():
+            old, form = parts[0], _complex
+        elif len(parts) == 1:
+            old, form = torch.complex(*parts[0][..., 0].double().unbind(-1)), _matrices
+        else:
+            pairs, width = self.trained.pairs, parts[0].shape[-1]
+            columns = self._pair_of if width != pairs else [*range(pairs)]
+            first = [columns.index(j) for j in range(pairs)]
+            old = torch.complex(*(part[..., first].double() for part in parts))
+            form = functools.partial(_columns, columns)
         again = zip(parts, form(old), strict=True)
         apart = sum((part - twin).abs().max().item() for part, twin in again)
         new = form(self._turned(old, parts[0].dtype, apart))
@@ -396,6 +402,14 @@ class AdoptedAxes(AdoptedRotary):
         return f"{self.spec!r}, in place of {type(self.original).__name__}"
 
 
+def _complex(z: Tensor) -> list[Tensor]:
+    return [z]
+
+
+def _columns(columns: list[int], z: Tensor) -> list[Tensor]:
+    return [z.real[..., columns], z.imag[..., columns]]
+
+
 def _matrices(z: Tensor) -> list[Tensor]:
     rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
     return [rows.reshape(*z.shape, 2, 2)]
@@ -406,3 +420,20 @@ def _phasors(spec: RoPE, places: Tensor) -> Tensor:
         spec = spec.replace(phase="real")
     places = places if len(spec.axes) > 1 else places[..., 0]
     return torch.complex(*functional.cos_sin(spec, places, dtype=torch.float64))
+
+
+@functools.lru_cache(maxsize=256)
+def _axes(trained: str, spec: str, name: str) -> AdoptedAxes:
+    specs: Any = map(registry.from_json, (trained, spec))
+    return AdoptedAxes(type(name, (), {})(), *specs)
+
+
+@torch.library.custom_op("posenc::adopted_axes", mutates_args=())
+def adopted_axes(parts: list[Tensor], trained: str, spec: str, name: str) -> list[Tensor]:
+    """What an adopted module of that name answers, for graphs: they hold no loop over values."""
+    return _axes(trained, spec, name).numbers(parts)
+
+
+@adopted_axes.register_fake
+def _(parts: list[Tensor], *_: Any) -> list[Tensor]:
+    return [torch.empty_like(part) for part in parts]

@@ -28,7 +28,8 @@ DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
 PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
-CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE)  # of which a folder holds one
+# Of which a folder holds one; those behind the pipeline are of other formats.
+CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE, "params.json", "model_config.yaml", "config.yaml")
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 
@@ -357,7 +358,8 @@ def reader_of(path: str | os.PathLike[str]) -> str:
 def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:
     data = parse(text, f"{caller}: {source}", CONFIG)
     if not isinstance(data, dict):
-        raise bad_data(caller, "a JSON object", type(data).__name__)
+        todo = 'A config is {"model_type": …}; numbers are for posenc.identify.'
+        raise bad_data(f"{caller}: {source}", "a JSON object", type(data).__name__, todo)
     return _plain_config(data, caller)
 
 

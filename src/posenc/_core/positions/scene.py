@@ -34,6 +34,7 @@ CALLS = {
 }
 SIZES = ("tokens", "frames", "rows", "columns")
 CELLS = ("i", "t", "h", "w", "number", "picture", "pictures", "next", *SIZES)
+MOST_TOKENS = 2**24  # of a part, whose positions are all made
 TODO = "n tokens are ('text', n), a picture or film is ('image', (frames, rows, columns))."
 
 
@@ -140,6 +141,8 @@ def sized(part: ScenePart, size: Any, caller: str, todo: str) -> Piece:
     times = [*numbers[0]] if len(numbers) == 3 and np.iterable(numbers[0]) else []
     numbers[:1] = [len(times)] if times else numbers[:1]
     sizes = len(numbers) in (1, 3) and all(map(is_count, numbers))
+    if sizes and math.prod(map(int, numbers)) > MOST_TOKENS:
+        raise bad_argument(caller, f"at most {MOST_TOKENS:,} tokens", repr(size)[:80], todo)
     flat = not any(map(np.ndim, times)) and np.asarray(times).dtype.kind in "iuf"
     if not (sizes and flat and np.isfinite(times).all() and (all(numbers) or len(numbers) == 1)):
         expected = "a number of tokens, or three of a grid: frames or their times, rows, columns"
@@ -319,8 +322,10 @@ class SceneRule(Value):
         """
         offered = dict(self.facts)
         for name in facts:
-            kinds = ", ".join(offered) or "no facts, as its model takes none"
-            need(name in offered, "build", f"facts: {kinds}", repr(name), suggest(name, offered))
+            kinds = (
+                f"facts: {', '.join(offered)}" if offered else "no facts, as its model takes none"
+            )
+            need(name in offered, "build", kinds, repr(name), suggest(name, offered))
         need(isinstance(scene, (list, tuple)), "build", "a list of parts", repr(scene)[:80], TODO)
         pieces = [self._piece(one) for one in scene]
         if self.order == "parts":

@@ -88,6 +88,8 @@ def multimodal(
     grid = ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after])
     kinds = ScenePart("text", ("next + i",) * 3), grid
     todo = "An image is (1, rows, columns), n tokens of text are n."
+    if not np.iterable(layout):
+        raise bad_argument(f"{caller}: layout", "a list", repr(layout)[:80], todo)
     pieces = [
         sized(kinds[isinstance(entry, (tuple, list))], entry, f"{caller}: layout", todo)
         for entry in layout

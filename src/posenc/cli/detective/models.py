@@ -314,8 +314,10 @@ def diff(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
     from posenc.detect.contract.sides.sides import side_of
 
     sides = [named_spec(text, place) or side_named(text) for text, place in ((a, "A"), (b, "B"))]
-    names = zip(sides, (a, b), strict=True)
-    comparison = diff(*(side_of(side, name=name, library=library) for side, name in names))
+    named = zip(sides, (a, b), reversed(sides), strict=True)
+    comparison = diff(
+        *(side_of(side, name=name, library=library, other=other) for side, name, other in named)
+    )
     lines = comparison.markdown().split("\n") if markdown else comparison.lines()
     print_answer(json_, comparison.to_dict, lines)
     raise click.exceptions.Exit(comparison.exit_code)

@@ -37,7 +37,7 @@ COMMAND_WORDS = {
 # Options of other programs whose words are not those of arguments.
 OPTION_WORDS = {
     "dim": "d",
-    "positions": "n num rows count max_len length",
+    "positions": "n num rows count max_len length len",
     "output": "o out save file outfile",
     "json": "as_json format_json",
     "force": "overwrite yes f",
@@ -90,6 +90,11 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc golden config.json -o model.golden.json.",
         "dim encoding preset spec heads theta": "SOURCE says it: "
         "posenc golden \"RoPE(64, pairing='half')\", or preset:llama3:128.",
+    },
+    "identify": {
+        "before": "One file holds what belongs together, such as cosines and sines: "
+        "np.savez('pair.npz', cos=np.load('cos.npy'), sin=np.load('sin.npy')), then "
+        "posenc identify pair.npz.",
     },
     "convert": {
         "target convention style": "Write --pairing half or --pairing interleaved.",
@@ -166,6 +171,8 @@ def encoding_advice(text: str) -> str:
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
     numbers = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
     others = numbers if kind_of(name) not in ("", "table") else ""
+    if verb := {"rotary": "cos_sin", "bias": "bias"}.get(kind_of(name)):
+        others += f", and np.save('rows.npy', posenc.{verb}(spec, 128)) in Python writes an array"
     return f"{name} is an encoding: write `{command} {option}`{others}."
 
 
@@ -199,10 +206,12 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     if (todo := instead(name, word)) and not Path(word).exists():
         return f"{name} has no subcommand {word!r}. {todo}"
     flags = flags_of(command)
+    if word.endswith(".py") and (extra := re.search(r"\(([A-Za-z_]\w*)\)", text)):
+        return f"{text}. Code is named behind a colon: {path} {word}:{extra[1]}"
     if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
         such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
         such = f" An encoding is named by {' or '.join(named)}{such}."
-    todo = encoding_advice(word) if named else instead(name, "before") if name == "infer" else ""
+    todo = encoding_advice(word) if named else instead(name, "before")
     return f"{text}. {todo or such.lstrip()}"
 
 

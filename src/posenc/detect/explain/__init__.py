@@ -14,6 +14,7 @@ from posenc.detect.explain.config.view import (
 )
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
+from posenc.detect.explain.formats import config_of
 from posenc.detect.explain.gguf.reader import from_gguf
 from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.detect.explain.reader import from_hf
@@ -28,6 +29,7 @@ __all__ = [
     "Keys",
     "beside",
     "check_name",
+    "config_of",
     "describe",
     "from_gguf",
     "from_hf",

@@ -26,6 +26,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     check_name,
 )
+from posenc.detect.explain.formats import config_of
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
 from posenc.presets.families import ClassDefaults, class_defaults
@@ -78,7 +79,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     {'rope_theta': 10000.0, 'rope_type': 'default'}
     """
     check_name("to_hf: dialect", dialect, DIALECTS, optional=False)
-    data = load(config, "to_hf")
+    data = config_of(load(config, "to_hf"))
     made = copy.deepcopy(data)
     lost: list[str] = []
     _rewrite(made, "", dialect, lost)

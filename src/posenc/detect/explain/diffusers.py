@@ -32,8 +32,9 @@ OTHERS = {
     "VQModel": f"a VAE, which has no positions of tokens: {FOLDER}",
     "Scheduler": f"a scheduler: {FOLDER}",
     "Pipeline": f"a pipeline, and no transformer of it is here: {FOLDER}",
-    "UNet": "a UNet, which is not read: rows are of transformers",
-    "ControlNet": "a ControlNet, which is not read: rows are of transformers",
+    "UNet": "a UNet, of which nothing is read: its convolutions say where a pixel is, and its time "
+    "steps are posenc.preset('diffusion-timestep', DIM)",
+    "ControlNet": "a ControlNet, of which nothing is read: read the transformer that it steers",
 }
 
 
@@ -108,8 +109,9 @@ def _transformer(
 def _no_transformer(name: str) -> str:
     """Why there is no plan of a class that is not in the rows."""
     kind = next((kind for word, kind in OTHERS.items() if word in name), "")
-    hint = suggest(name, diffusion.transformers())
-    return f"{name} is {kind or f'no transformer class of diffusers {diffusion.VERSION}. {hint}'}"
+    hint = suggest(name, diffusion.transformers()).rstrip(".")
+    other = f"no transformer class of diffusers {diffusion.VERSION} ({hint[0].lower()}{hint[1:]})"
+    return f"{name} is {kind or other}"
 
 
 # --- the rule of a spec and that of a scene, of which rows say less -------------------------------

@@ -17,7 +17,7 @@ from posenc._core.io.checkpoints import Checkpoint, folder_of, load, read_header
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Value
-from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
+from posenc.detect.explain import PAIRINGS, config_of, from_gguf, from_hf, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.arrays import of_tables, short
 from posenc.detect.facts.fact import Contradiction, Fact, Name
@@ -333,7 +333,7 @@ def facts(
         data = header_config(origin)
         return Facts(name, plan=plan, config=data, weights=origin, settled=stated, format="gguf")
     plan = from_hf(origin, pairing=pairing, base=base, on_error="report")
-    data = load(origin, "facts")
+    data = config_of(load(origin, "facts"))
     return Facts(name, plan=plan, config=data, weights=weights, settled=stated)
 
 

@@ -39,6 +39,7 @@ class LinearMap:
     pooled: bool = False  # whether numbers of several tokens are read by one
     dropped: bool = False  # whether leaves that add up were left out
     dense: bool = False  # whether it has too many entries to be a turn of pairs
+    finite: bool = True  # whether none of its numbers is NaN or infinite
 
     @property
     def read(self) -> np.ndarray:
@@ -63,6 +64,7 @@ class Seeds:
 
     def __init__(self, tensor: Tensor, leaves: Sequence[Cut]) -> None:
         self.tensor, self.leaves = tensor, [cut.leaf for cut in leaves]
+        self.finite = True
         self.coarse = min(t.dtype.itemsize for t in (tensor, *self.leaves)) < 4
 
     def touched(self, places: np.ndarray) -> np.ndarray:
@@ -86,10 +88,12 @@ class Seeds:
             self.tensor, self.leaves, seed.reshape(self.tensor.shape).to(self.tensor.device),
             retain_graph=True, allow_unused=True,
         )  # fmt: skip
-        return np.concatenate([
+        gradient = np.concatenate([
             np.zeros(leaf.numel()) if part is None else part.reshape(-1).double().cpu().numpy()
             for leaf, part in zip(self.leaves, parts, strict=True)
         ])  # fmt: skip
+        self.finite = self.finite and bool(np.isfinite(gradient).all())
+        return gradient
 
 
 def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearMap | None:
@@ -97,12 +101,17 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
 
     None where no leaf is reached.
     """
-    cuts = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    every = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    # Learned keys before the first token, such as those of a prefix, are none of the run.
+    cuts = [cut for cut in every if cut.kind != "embedding"] or every
     if not cuts or tensor.grad_fn is None:
         return None
     ask = Seeds(tensor, cuts)
     count, width = rows.shape[1:]
     reach = np.stack([ask.touched(head) for head in rows])  # the numbers that each head reads
+    if not ask.finite:  # whatever reads such a number looks as if it read all
+        nothing = np.full((*rows.shape[:2], 1), -1)
+        return LinearMap(rows, nothing, np.empty((0, 2), int), np.empty(0), cuts, finite=False)
     starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
     used = [
         cut for cut, begin, end in zip(cuts, starts, starts[1:], strict=False)
@@ -122,7 +131,7 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
         np.empty(0),
         list(cuts),
         pooled=bool(several[taken].any()),
-        dropped=bool((token >= 0).sum() > len(np.unique(taken))),
+        dropped=len(cuts) < len(every) or bool((token >= 0).sum() > len(np.unique(taken))),
     )
     _fill(mapping, ask, _classes(reach))
     return _ordered(mapping, starts)

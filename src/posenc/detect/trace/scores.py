@@ -28,7 +28,7 @@ Layout = Callable[[np.ndarray], np.ndarray]
 class SeenScores:
     """What was seen of scores, (sequences, heads, queries, keys)."""
 
-    scale: float
+    scale: float  # NaN where no score is seen
     visible: np.ndarray
     bias: np.ndarray | None = None  # what is added; 0 where a key is not seen
     room: float = 0.0  # what of it is rounding
@@ -58,8 +58,9 @@ def scores_of(recorder: Recorder, attention: RecordedAttention, sequences: int) 
     room = ROOM * rounding * np.abs(np.where(visible, scores, 0.0)).max(initial=1.0)
     scales = np.where(visible & (slopes[0] != 0), np.prod(slopes, axis=0) * alpha, np.nan)
     last, cut = steps[-1]
+    scale = 0.0 if visible.any() else np.nan
     return SeenScores(
-        float(np.nanmedian(scales)) if np.isfinite(scales).any() else 0.0,
+        float(np.nanmedian(scales)) if np.isfinite(scales).any() else scale,
         visible,
         bias if np.abs(bias).max(initial=0.0) > room else None,
         room,

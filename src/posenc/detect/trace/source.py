@@ -8,22 +8,29 @@ import os
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import replace
-from pathlib import Path
+from numbers import Integral
 from typing import Any
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, bad_data, mismatch
+from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
+from posenc._core.io.inputs import hub_advice, named
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, numbered
 
 TOKENS = 64
 MOST_TOKENS = 4096
 SEED = 0
 FAR = (0, 1, 2, 3, 4, 5, 17, 64, 255, 257, 511, 4095, 131_071)
+# What is no model and no dump, and what to write for it.
+NO_DUMPS = {
+    ".json": "A config alone does not run: name its folder, with the weights beside it.",
+    ".py": "Name what returns the model: FILE.py:NAME in a shell, the function itself in Python.",
+}
 NUMBER = re.compile(r"^layer (\d+)")
+IN_LAYER = re.compile(r"\.(\d+)\.")
 
 
 @foreign("trace", timed=False)
@@ -85,22 +92,41 @@ def trace(
     'agrees'
     """
     refuse_if(
-        tokens is not None and not 1 <= tokens <= MOST_TOKENS,
-        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", tokens), ArgumentError,
+        tokens is not None
+        and not (type(tokens) is not bool and isinstance(tokens, Integral)
+                 and 1 <= tokens <= MOST_TOKENS),
+        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", repr(tokens)), ArgumentError,
     )  # fmt: skip
-    chosen = None if layers is None else sorted({*layers})
+    chosen = numbered(layers)
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
+        path = named(source, "trace")
+        if not path.exists():  # the advice imports all presets
+            raise bad_data(
+                "trace", "a folder of a model, or dumps, that exist", repr(str(path)[:200]),
+                hub_advice(str(path)),
+            )  # fmt: skip
         if not (path / CONFIG).is_file():
+            refuse_data(
+                path.suffix == ".json", "trace", "a folder of a model, a model, or dumps",
+                f"{path}, a config, which has no weights",
+                "Give the folder that has both, or the config as expected= of what is traced.",
+            )  # fmt: skip
+            refuse_if(
+                path.suffix in NO_DUMPS,
+                mismatch(
+                    "trace", "a folder of a model, or dumps", path, NO_DUMPS.get(path.suffix, "")
+                ),
+                ArgumentError,
+            )
             refuse_if(
                 tokens is not None or chosen is not None,
                 mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
                 ArgumentError,
             )
             return trace_folder(path, expected)
-        model = read(path, chosen, f"trace: {path}")
+        model, missing = read(path, chosen, f"trace: {path}")
         traced = _of_model(model, None, expected, tokens, None)
-        return traced if chosen is None else _numbered(traced, chosen)
+        return _with_missing(traced if chosen is None else _numbered(traced, chosen), missing)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
         try:
@@ -152,11 +178,11 @@ def of_side(model: Any, other: Any) -> Trace:
     return trace_model(model, inputs, expected=other)
 
 
-def _inputs(model: Any, tokens: int) -> dict[str, Any]:
-    """Random tokens under the names that a model has for them."""
+def _inputs(model: Any, tokens: int) -> Any:
+    """Random tokens under the names that a model has for them; by themselves where it has none."""
     import torch
 
-    names = [*inspect.signature(getattr(model, "forward", model)).parameters]
+    names = inspect.signature(getattr(model, "forward", model)).parameters
     modules = model.modules() if hasattr(model, "modules") else ()
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
     with contextlib.suppress(AttributeError, NotImplementedError):
@@ -170,7 +196,10 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     ids = torch.randint(
         min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=torch.Generator().manual_seed(SEED)
     )
-    taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
+    first = next(iter(names.values()), None)
+    if first is None or first.kind is first.VAR_POSITIONAL:  # it hands on what it gets
+        return ids
+    taken = {"input_ids", "decoder_input_ids"} & {*names} or {first.name}
     return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 
 
@@ -191,6 +220,24 @@ def _numbered(traced: Trace, layers: list[int]) -> Trace:
         findings=tuple(replace(one, layer=layers[one.layer]) for one in traced.findings),
         unseen=renamed(traced.unseen),
         remarks=renamed(traced.remarks),
+    )
+
+
+def _with_missing(traced: Trace, missing: list[str]) -> Trace:
+    """A trace that does not vouch for layers of which the checkpoint lacks weights."""
+    layers: dict[int, list[str]] = {}
+    for name in missing:
+        if (number := IN_LAYER.search(name)) is not None:
+            layers.setdefault(int(number[1]), []).append(name)
+    lines = (
+        f"layer {number}: {', '.join(names[:2])}{', …' * (len(names) > 2)}, as no file of the "
+        "folder holds it: random numbers ran instead"
+        for number, names in sorted(layers.items())
+    )
+    rest = [name for name in missing if not IN_LAYER.search(name)]
+    remark = f"random numbers ran, as no file of the folder holds {', '.join(rest[:4])}"
+    return replace(
+        traced, unseen=(*traced.unseen, *lines), remarks=(*traced.remarks, *[remark] * bool(rest))
     )
 
 

@@ -123,7 +123,7 @@ def _dtype(*tensors: Tensor) -> str:
 
 def _residual(tensor: Tensor, mapping: LinearMap) -> float:
     """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
-    if mapping.dropped or mapping.dense:
+    if mapping.dropped or mapping.dense or not mapping.finite:
         return 0.0
     values = np.concatenate(
         [c.leaf.detach().double().cpu().numpy().ravel() for c in mapping.leaves]
@@ -140,6 +140,8 @@ def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
     """Heads that go through the same, those of most heads first."""
     heads, _, width = mapping.rows.shape
     read = mapping.read.reshape(heads, -1, tokens)
+    if not mapping.finite:
+        return [_unknown(range(heads), read, "numbers that are NaN or infinite")]
     if mapping.inputs.shape[-1] != width or mapping.dense:
         count = mapping.inputs.shape[-1]
         why = (

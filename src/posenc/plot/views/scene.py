@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from posenc._core.errors import suggest
 from posenc._core.positions.counting import is_count
 from posenc._core.positions.scene import SceneRule
 from posenc.detect.facts import explain
@@ -108,6 +110,10 @@ def data(
 def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
     """A scene as one model places it, or the reason why not."""
     name = config if isinstance(config, str) and config in MODELS else ""
+    text = config if isinstance(config, str) else "{"
+    there = "{" in text or ("\0" not in text and Path(text).exists())
+    known = "a config of diffusers, its file or the name of a model"
+    require(name or there, " scene: configs", known, repr(config)[:80], suggest(config, MODELS))
     plan = explain(MODELS.get(name, config))
     rules: list[Any] = [
         (entry.spec, entry.positions)

@@ -235,4 +235,5 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     from posenc.detect.contract.comparison.compare import comparison
     from posenc.detect.contract.sides.sides import side_of
 
-    return comparison(*(side_of(side, library=library) for side in (a, b)))
+    pairs = ((a, b), (b, a))
+    return comparison(*(side_of(side, library=library, other=other) for side, other in pairs))

@@ -218,6 +218,10 @@ def _likeness(array: Array) -> Finding:
                 array, _rows(array, shape[0], min(rows, max(MOST_ENTRIES // width, 1))), fits[0]
             )
     name, off = _nearest(values)
+    parts = {1.0: "cosines", 0.0: "sines"} if np.abs(values).max() <= 1 + eps else {}
+    part = parts.get(float(values[0, 0])) if np.ptp(values[0]) == 0 else None
+    alone = f"{part} of a rotation are told with the other part beside them: "
+    alone += "posenc.identify({'cos': cos, 'sin': sin})"
     measures = {**measures_of(values), "nearest_residual": off}
     return finding_of(
         array,
@@ -229,6 +233,7 @@ def _likeness(array: Array) -> Finding:
                 f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the "
                 "table's size"
             ),
+            *((alone,) if part else ()),
         ),
     )
 
