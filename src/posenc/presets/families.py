@@ -33,7 +33,7 @@ from posenc._core.foreign import letters
 from posenc.presets._rows import Row, check, of_keys, read, table
 from posenc.presets.config_formats import format_of
 from posenc.presets.row_types import AnyRule, RotaryRule
-from posenc.presets.row_types_gguf import GgufRotaryRule, LayerPattern, TypeDefaults
+from posenc.presets.row_types_gguf import Engine, GgufRotaryRule, LayerPattern, TypeDefaults
 
 FOLDER = "configs"
 RULES = {"transformers": list[RotaryRule | AnyRule], "gguf": list[GgufRotaryRule | AnyRule]}
@@ -145,8 +145,11 @@ def stretched(repeat: list[str], period: int) -> list[str]:
     return []
 
 
-def engines() -> Mapping[str, Any]:
-    """What engines make of rotary parameters: `configs/engines.json`, each row with its source."""
+def engines() -> Mapping[str, Engine]:
+    """What engines make of rotary parameters: `configs/engines.json`.
+
+    `tools/models/engine_reads.py` writes what it finds by running each engine's own code.
+    """
     return table("engines")
 
 

@@ -339,7 +339,8 @@ def diff(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
       MODULE:NAME, FILE.py:NAME   code: f(x, positions), f(positions), a class, ...
       model.safetensors, .pt …    buffers: inv_freq, cos_cached, embed_positions
       hf:FOLDER                   the class in transformers, without remote code
-      engine:vllm=CONFIG          vLLM's rotary classes
+      engine:NAME[=CONFIG]        what vllm, sglang or llama.cpp makes of a config, by a table
+      engine:mlx[=CONFIG]         the class of mlx-lm or mlx-vlm, by default for the other side
 
     It names the fields that differ, what explains the others first, and says what was compared and
     what was not. MODULE:NAME is imported and run.
