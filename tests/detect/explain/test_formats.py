@@ -63,6 +63,7 @@ ROWS_64, SLOPES = posenc.Learned(64, length=128), posenc.ALiBi(4)
 OTHERS: dict[str, tuple[dict[str, Any], posenc.Spec | str | None]] = {
     "neox": (PILE, ROWS_64),
     "neox alibi": ({**PILE, "pos-emb": "alibi"}, SLOPES),
+    "neox opt": ({**PILE, "opt_pos_emb_offset": 2}, "rows before those of positions"),
     "neox none": ({**PILE, "pos-emb": "none"}, None),
     "neox rpe": ({**PILE, "pos-emb": "rpe"}, "sinusoidal rows and buckets"),
     "olmo": ({"model": DOLMA}, ROWS_64),
@@ -78,7 +79,7 @@ OTHERS: dict[str, tuple[dict[str, Any], posenc.Spec | str | None]] = {
     "trtllm long": ({**ENGINE, "position_embedding_type": "long_rope"}, "only rope_gpt_neox"),
     "maxtext gpt3": ({**GPT3, "trainable_position_size": 128}, ROWS_64),
     "maxtext mrope": ({**GPT3, "decoder_block": "qwen3", "use_mrope": True}, "three axes"),
-    "maxtext name": ({**GPT3, "decoder_block": "llama2", "rope_max_timescale": 500000}, "model_name decides"),
+    "maxtext name": ({**GPT3, "decoder_block": "llama2", "rope_max_timescale": 500000}, "decides"),
     "torchtune": ({"model": {"_component_": "mine.model"}}, "whose numbers are not known"),
     "litgpt yarn": ({"n_embd": 64, "n_head": 4, "n_layer": 2, "block_size": 8, "rotary_percentage":
                     1.0, "rope_adjustments": {"beta_fast": 32}}, "ramp of YaRN round"),
