@@ -19,7 +19,7 @@ from posenc._core.spec.spec import Value
 
 
 def fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
-    """A cell of a picture of `size` by `other` cells, stretched into the middle of a frame in its form."""
+    """A cell of a picture of `size` by `other` cells, stretched in its form into a frame."""
     length = most if size / other > most / other_most else round(other_most / other * size)
     first = round((most - length) / 2.0)
     return first + cell * (((first + length) * (size - 1) / size - first) / max(size - 1, 1))
