@@ -51,7 +51,9 @@ def from_diffusers(data: Mapping[str, Any], folder: Path | None) -> Reading:
     }
     pipeline = data if configs else _beside(folder)
     for name in (k for k, v in data.items() if isinstance(v, Mapping) and "model_type" in v):
-        notes.remark(f"{name} is a model of transformers, and in no entry: read its folder")
+        notes.remark(
+            f"{name} is a model of transformers, which the plan leaves out: read its folder"
+        )
     for name, config in (configs or {"": data}).items():
         if (row := diffusion.transformer(config[CLASS])) is None:
             notes.error(_no_transformer(config[CLASS]))
