@@ -330,14 +330,19 @@ def sana_wm(name: str, path: str, text: int, grid: Grid) -> Tables:
 
 def animate2(name: str, path: str, text: int, grid: Grid) -> Tables:
     code = pytest.importorskip("diffusers.models.transformers.transformer_wan_animate_2")
-    made, x = model(name), torch.zeros(1, int(np.prod(grid)), 1, 128)
+    made = model(name)
+    config = made.config
+    x = torch.zeros(1, int(np.prod(grid)), 1, config.dim // config.num_heads)
     x[..., 0::2] = 1.0
+    stated = (config.refer_offset_t, config.refer_offset_h, config.refer_offset_w)
+    behind = tuple(size if at < 0 else at for at, size in zip(stated, grid, strict=True))
     turned = {}
-    for part, offsets in (("video", (0, 0, 0)), ("reference", (1, 0, grid[2]))):
+    for part, offsets, stride in (
+        ("video", (0, 0, 0), 1), ("reference", behind, config.refer_stride)
+    ):  # fmt: skip
         made.rope_freqs_cache.clear()
-        rows = code.rope_apply(
-            x, torch.tensor([grid]), made._rope_freqs(offsets, torch.device("cpu"))
-        )
+        freqs = made._rope_freqs(offsets, torch.device("cpu"))
+        rows = code.rope_apply(x, torch.tensor([grid]), freqs, stride)
         turned[part] = np.asarray(
             torch.view_as_complex(rows[0, :, 0].double().unflatten(-1, (-1, 2)))
         )
