@@ -50,7 +50,7 @@ class AdoptedAxes(AdoptedRotary):
         pairs, dim = self.trained.pairs, self.trained.dim
         if isinstance(answer, Tensor):
             tail = answer.shape[-1:] if answer.is_complex() else answer.shape[-3:]
-            return self._replaced([answer])[0] if tail in ((pairs,), (pairs, 2, 2)) else answer
+            return self.numbers([answer])[0] if tail in ((pairs,), (pairs, 2, 2)) else answer
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
@@ -62,16 +62,12 @@ class AdoptedAxes(AdoptedRotary):
             or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
         ):
             return kind([self._exact(part) for part in answer])
-        return kind(self._replaced(real))
-
-    def _replaced(self, parts: list[Tensor]) -> list[Tensor]:
-        """New numbers in the form of the parts; a graph has an operator that works them out."""
-        if not torch.compiler.is_compiling():
-            return self.numbers(parts)
-        return adopted_axes(parts, *self._texts, type(self.original).__name__)
+        return kind(self.numbers(real))
 
     def numbers(self, parts: list[Tensor]) -> list[Tensor]:
         """New numbers in the form of the parts, which may have each of the old ones twice."""
+        if torch.compiler.is_compiling():
+            return adopted_axes(parts, *self._texts, type(self.original).__name__)
         if not parts[0].numel():
             return [part.clone() for part in parts]
         whole, pairs = parts[0], self.trained.pairs
