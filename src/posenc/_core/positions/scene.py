@@ -276,8 +276,8 @@ class SceneRule(Value):
             expected = f"a coordinate for each of the axes {self.axes}, or none"
             self._require(fits, "parts", expected, f"{part.name}: {part.coordinates}")
             for name, size in part.names.items():
-                known = (*names, "largest") if size else {*CALLS, *CELLS, *dict(self.facts)}
-                fits = name in known and size in ("", *SIZES)
+                offered = (*names, "largest") if size else {*CALLS, *CELLS, *dict(self.facts)}
+                fits = name in offered and size in ("", *SIZES)
                 expected = f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}"
                 self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
