@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from posenc._core.errors import closest
-from posenc._core.foreign import kind_of, meanings
+from posenc._core.foreign import kind_of, meanings, meant
+from posenc._core.foreign_names import APART, NAMES
 
 # What people call a command -> what to write.
 COMMAND_WORDS = {
@@ -23,7 +24,8 @@ COMMAND_WORDS = {
     "explain": "config inspect read describe analyze analyse",
     "encode": "add embed apply",
     "check": "test verify validate",
-    "convert": "permute to_hf",
+    "convert": "permute",
+    "convert-config": "to_hf translate",
     "explore": "serve ui gui web app",
     "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
     "diff": "compare",
@@ -156,7 +158,8 @@ def command_advice(name: str) -> str:
         for command, words in COMMAND_WORDS.items()
         if name.lower().replace("-", "_") in words.split()
     )
-    return next(advice, "") or encoding_advice(name)
+    function = meant(name, (*APART, *NAMES)).replace("Here it is", "In Python it is")
+    return next(advice, "") or encoding_advice(name) or function
 
 
 def encoding_advice(text: str) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from posenc._core.errors import PosencError, bad_argument, bad_data, refuse_data
 from posenc.detect.contract.make import parts_of
+from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.side import Comparand
 from posenc.detect.facts import facts
 from posenc.detect.facts.engines import as_read
@@ -78,4 +79,4 @@ TABLES = {name.lower(): name for name in ("vLLM", "SGLang", "llama.cpp")}
 # An engine by its name: the side that it is for a config, which is called by another name.
 ENGINES: dict[str, Callable[[Any, str], Comparand]] = {
     name: functools.partial(of_table, engine=engine) for name, engine in TABLES.items()
-}
+} | {"mlx": of_mlx}
