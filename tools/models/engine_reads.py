@@ -467,7 +467,7 @@ def one_rule(
     if isinstance(plain, Exception):
         if not isinstance(plain, (KeyError, ValueError)):  # what stands in may be at fault
             return {}
-        text = " ".join(str(plain).split())
+        text = " ".join(str(plain).split()).strip('"').partition(": {")[0]  # no set of words
         return {"stops": text[:90]} if re.search("rope|neox|RoPE", text) else {}
     if not plain:
         return {}
