@@ -20,7 +20,8 @@ EXPERTS = {"n_routed_experts": 64, "n_shared_experts": 1, "num_experts_per_tok":
 LINEAR = [n for n in range(1, 28) if n % 4]
 # What configs of a family say that no position depends on, and that the kept ones leave out.
 MORE: dict[str, dict[str, Any]] = {
-    "bailing_hybrid": {"architectures": ["BailingMoeV3ForCausalLM"], "num_experts_per_tok": 8, "n_group": 8, "group_norm_size": 4,
+    "bailing_hybrid": {"architectures": ["BailingMoeV3ForCausalLM"], "num_experts_per_tok": 8,
+                       "n_group": 8, "group_norm_size": 4,
                        "max_position_embeddings": 262144},
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8.0, "rope_theta": 10000.0}},
     "exaone4": {"head_dim": 128, "rope_scaling": None, "sliding_window_pattern": "LLLG"},
