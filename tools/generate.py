@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest, newest
 from tools import check_rows
-from tools.pages import diffusion_classes, family_pairings, shelf, speed_reasons
+from tools.pages import diffusion_classes, family_pairings, faults, shelf, speed_reasons
 from tools.stubs import stub
 
 import posenc
@@ -44,6 +44,7 @@ FILES = (
     "docs/speed.md",
     "docs/rows.md",
     "docs/diffusion.md",
+    "docs/faults.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -344,6 +345,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "import-time": import_time,
     "pairing": pairing,
     "family-pairings": family_pairings.table,
+    "faults": faults.table,
     "which-pairing": lambda: family_pairings.LEAD,
     "speed": speed,
     "speed-targets": speed_targets,
