@@ -23,7 +23,15 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest, newest
 from tools import check_rows
-from tools.pages import diffusion_classes, family_pairings, faults, shelf, speed_reasons
+from tools.pages import (
+    config_formats,
+    diffusion_classes,
+    engine_tables,
+    family_pairings,
+    faults,
+    shelf,
+    speed_reasons,
+)
 from tools.stubs import stub
 
 import posenc
@@ -36,6 +44,7 @@ FILES = (
     "docs/adopt.md",
     "README.md",
     "docs/compile.md",
+    "docs/configs.md",
     "docs/extend.md",
     "docs/exact-phases.md",
     "docs/golden.md",
@@ -344,6 +353,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
+    "config-formats": config_formats.table,
     "family-pairings": family_pairings.table,
     "faults": faults.table,
     "which-pairing": lambda: family_pairings.LEAD,
@@ -355,6 +365,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "adopted": adopted,
     "contracts": contracts,
     "extension": extension,
+    "engines": engine_tables.table,
     "graphs": graphs,
     "rows": check_rows.tables,
     "diffusion": diffusion_classes.table,
