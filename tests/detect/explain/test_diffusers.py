@@ -152,8 +152,8 @@ def test_what_a_config_leaves_out_is_the_default_of_its_class() -> None:
             "a VAE, which has no positions of tokens: read the folder",
         ),
         ({"_class_name": "DDIMScheduler"}, "a scheduler: read the folder of the pipeline"),
-        ({"_class_name": "UNet2DConditionModel"}, "a UNet, which is not read"),
-        ({"_class_name": "FluxControlNetModel"}, "a ControlNet, which is not read"),
+        ({"_class_name": "UNet2DConditionModel"}, "a UNet, of which nothing is read"),
+        ({"_class_name": "FluxControlNetModel"}, "a ControlNet, of which nothing is read"),
         ({"_class_name": "FluxPipeline"}, "a pipeline, and no transformer of it is here"),
         (
             {"_class_name": "FluxTransformer2D"},
@@ -199,7 +199,9 @@ def test_a_fact_of_the_call_that_is_missing_is_asked_for() -> None:
 
 
 def test_pairing_and_base_are_not_the_callers() -> None:
-    with pytest.raises(posenc.ArgumentError, match="no pairing and base for a config of diffusers"):
+    with pytest.raises(
+        posenc.ArgumentError, match="a config of diffusers without pairing= and base="
+    ):
         posenc.from_hf(FLUX, pairing="half")
 
 
