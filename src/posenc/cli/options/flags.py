@@ -24,7 +24,8 @@ COMMAND_WORDS = {
     "explain": "config inspect read describe analyze analyse",
     "encode": "add embed apply",
     "check": "test verify validate",
-    "convert": "permute to_hf",
+    "convert": "permute",
+    "convert-config": "to_hf translate",
     "explore": "serve ui gui web app",
     "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
     "diff": "compare",
@@ -57,9 +58,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         "against reference ref with other to": "Both sides stand by place: posenc diff WORD B, "
         "where B may be hf:FOLDER, the class in transformers, or \"RoPE(64, pairing='half')\".",
         "engine engines backend backends framework": "A side may be an engine: "
-        "posenc diff WORD engine:vllm=CONFIG, or hf:FOLDER for transformers.",
+        "posenc diff WORD engine:vllm, or hf:FOLDER for transformers.",
         "config configs model models a b": "Both sides stand by place, such as "
-        "posenc diff config.json hf:FOLDER, or engine:vllm=CONFIG.",
+        "posenc diff config.json hf:FOLDER, or engine:vllm.",
         "format": "Write --markdown or --json.",
         "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
         "dim encoding preset spec pairing base heads": "A side may be an encoding: "
