@@ -186,10 +186,11 @@ TEXTS = {
     "rotary_emb_base: 500_000": 500_000.0,
     "a: &part {b: 1}, c: *part": 10_000.0,
     "stamp: 2024-01-01": 10_000.0,
+    "a: &name x, tokenizer_type: *name": 10_000.0,
 }
 REFUSED = {
     "a: &part {b: 1}, <<: *part": "a file without merged parts",
-    "rotary_emb_base: &base 5, rotary-emb-base: *base": "'*base'",
+    "a: &base 5, rotary-emb-base: *base": "rotary-emb-base: expected a value, got the alias '*ba",
     "rotary_emb_base: 5, rotary_emb_base: 6": "each key once",
     "a: !!python/name:os.system x": "is not YAML",
     "rotary_emb_base: [1": "is not YAML",
@@ -208,6 +209,28 @@ def test_a_yaml_file_with_what_cannot_be_trusted_is_refused(tmp_path: Path, more
     path = tmp_path / "any.yml"
     path.write_text(f"{NEOX}, {more}}}")
     with pytest.raises(posenc.DataError, match=re.escape(REFUSED[more])):
+        posenc.explain(path)
+
+
+# Whole files, and the key whose alias is named.
+ALIASES = {
+    "{model_type: llama, head_dim: 64, rope_scaling: {type: linear, factor: *x}}": (
+        "rope_scaling.factor"
+    ),
+    "{model_type: llama, head_dim: 64, rope_theta: 1e4, layer_types: [*x, *x]}": "layer_types.1",
+    "{model_type: llava, text_config: *x}": "text_config",
+    "{_component_: y, model: *x}": "model",
+    "{_class_name: FluxTransformer2DModel, attention_head_dim: *x}": "attention_head_dim",
+    NEOX.replace("rotary", "*x") + "}": "pos-emb",
+}
+
+
+@pytest.mark.parametrize("text", ALIASES)
+def test_an_alias_that_is_read_is_refused_by_its_key(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "any.yaml"
+    path.write_text(text.replace("{", "{a: &x 5, ", 1))
+    message = f"{ALIASES[text]}: expected a value, got the alias '*x'"
+    with pytest.raises(posenc.DataError, match=re.escape(message)):
         posenc.explain(path)
 
 

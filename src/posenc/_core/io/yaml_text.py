@@ -2,8 +2,8 @@
 
 YAML is read by PyYAML's safe loader, which makes no objects. An alias, the name of a part that
 stands elsewhere (`*name`), is not followed, as a few lines of these can stand for a great many
-values: it stays that text, which no key takes for a number. Where it would merge keys (`<<`) it is
-refused, and so is a key with two values, of which the loader would keep the last.
+values: it stays an `Alias`, which is refused where it is read. Where it would merge keys (`<<`) the
+file is refused, and so is a key with two values, of which the loader would keep the last.
 """
 
 from __future__ import annotations
@@ -18,6 +18,13 @@ from posenc._core.errors import DataError, DependencyError, bad_data, mismatch
 
 NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+$")  # which YAML 1.1 has as texts
 MERGE = "tag:yaml.org,2002:merge"
+ALIAS = "tag:posenc,alias"
+
+
+class Alias(str):
+    """The name of a part that stands elsewhere in a YAML file, `*name`."""
+
+    __slots__ = ()
 
 
 def parse_yaml(text: str, caller: str, most: int) -> Any:
@@ -53,7 +60,7 @@ def _loader(yaml: Any) -> Any:
                 if getattr(index, "tag", "") == MERGE:
                     todo = "Write the keys out where they are used."
                     raise bad_data(self.caller, "a file without merged parts", alias, todo)
-                return yaml.ScalarNode("tag:yaml.org,2002:str", alias)
+                return yaml.ScalarNode(ALIAS, alias)
             if self.count > self.most:
                 raise bad_data(self.caller, f"a config of at most {self.most:,} values", "more")
             return super().compose_node(parent, index)
@@ -68,6 +75,7 @@ def _loader(yaml: Any) -> Any:
 
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))
     Loader.add_constructor("tag:yaml.org,2002:timestamp", Loader.construct_scalar)
+    Loader.add_constructor(ALIAS, lambda loader, node: Alias(loader.construct_scalar(node)))
     return Loader
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from posenc._core.reading import Note, Reading, Source
-from posenc.detect.explain.config.unread_keys import speaks
+from posenc.detect.explain.config.unread_keys import aliases, speaks
 from posenc.detect.explain.config.view import NAMES, Keys, Notes, noted
 from posenc.detect.explain.layers.non_rotary import applies, filled, words
 from posenc.presets.config_formats import PREFIX, Row, config_formats
@@ -88,7 +88,11 @@ def _translated(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Translated:
     if (variants := row.get("variants")) is not None:
         name = keys.get(variants["key"])
         config |= next((one["write"] for one in variants["cases"] if name in one["names"]), {})
-    for text in _unknown(row, spelled):
+    switches = keys.read & spelled.keys() - {*map(_plain, words.values())}
+    for text in (
+        *(text for key in sorted(switches) for text in aliases(*reversed(spelled[key]))),
+        *_unknown(row, spelled),
+    ):
         notes.error(text)
     return Translated(row, {**row.get("defaults", {}), **config}, words, notes.notes)
 

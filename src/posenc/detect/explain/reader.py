@@ -10,6 +10,7 @@ from typing import Any, Literal
 from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.io.checkpoints import folder_of, load
+from posenc._core.io.yaml_text import Alias
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.config.modelling_file import by_file, modelling_of
 from posenc.detect.explain.config.parts import (
@@ -27,6 +28,7 @@ from posenc.detect.explain.config.parts import (
     with_older_parts,
 )
 from posenc.detect.explain.config.unread_keys import (
+    aliases,
     check_numbers,
     note_flat,
     note_repeated,
@@ -181,6 +183,9 @@ class _Reader:
         row, called = self._recognised(keys, called, fixed, notes)
         made = class_parts(called)
         inside = {k: v for k, v in with_older_parts(data, made).items() if is_part(k, v, made)}
+        for key, value in data.items():
+            if isinstance(value, Alias) and is_part(key, {"": value}, made):
+                notes.error(*aliases(value, keys.where(key)))
         if flat := flat_part(keys, made):
             of_class = made.types[flat]
             row = family(of_class)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 from posenc import presets
 from posenc._core.errors import closest, mismatch
+from posenc._core.io.yaml_text import Alias
 from posenc.detect.explain.config.view import (
     ABSOLUTE,
     BASES,
@@ -219,33 +220,46 @@ def told_of(text: str, key: str) -> str:
     return f"{text}: {meanings()[key]}" if key in meanings() else text
 
 
-def _numbers(value: Any, where: str) -> Iterator[tuple[str, float]]:
-    """The numbers of a value and of what it holds, each with its place."""
+def aliases(value: Any, where: str) -> Iterator[str]:
+    """Sentences on the aliases of YAML in a value that was read: what they name is not known."""
+    return (
+        mismatch(place, "a value", f"the alias {inner!r}: write out what it stands for")
+        for place, inner in _values(value, where)
+        if isinstance(inner, Alias)
+    )
+
+
+def _values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
+    """The numbers and texts of a value and of what it holds, each with its place."""
     if isinstance(value, (Mapping, list)):
         for key, inner in value.items() if isinstance(value, Mapping) else enumerate(value):
-            yield from _numbers(inner, f"{where}.{key}")
-    elif is_number(value):
+            yield from _values(inner, f"{where}.{key}" if where else str(key))
+    else:
         yield where, value
 
 
 def check_numbers(keys: Keys, lengths: Iterable[str], notes: Notes) -> bool:
-    """Whether every number that was read lies where arithmetic has a meaning; notes where not."""
+    """Whether what was read are values with which arithmetic has a meaning; notes where not."""
     for key in lengths:
         if key in keys.read and (keys.number(key) or 0) < 0:
             notes.warning(f"{keys.where(key)}={keys.data[key]!r} is no length: it is not used")
+    # Another dictionary is a part, which is read as one.
+    read = {
+        key: keys.data[key]
+        for key in sorted(keys.read & keys.data.keys())
+        if key in DICTIONARIES or not isinstance(keys.data[key], Mapping)
+    }
     wrong = [
         mismatch(where, EXPECTED, repr(value)[:40])
-        for key in sorted(keys.read & keys.data.keys())
-        # Another dictionary is a part, which is read as one.
-        if key in DICTIONARIES or not isinstance(keys.data[key], Mapping)
-        for where, value in _numbers(keys.data[key], keys.where(key))
-        if value and not SMALLEST <= abs(value) <= LARGEST
+        for where, value in _values(read, keys.path)
+        if is_number(value) and value and not SMALLEST <= abs(value) <= LARGEST
     ]
     wrong += [
         mismatch(keys.where(key), "a whole number", repr(keys.data[key]))
-        for key in sorted(keys.read & keys.data.keys() & WHOLE)
+        for key in sorted(read.keys() & WHOLE)
         if keys.number(key) is not None and keys.integer(key) is None
     ]
+    wrong += aliases(read, keys.path)
     for text in wrong:
         notes.error(text)
     return not wrong
@@ -308,7 +322,7 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
             "this is the config of an object of diffusers, which leaves its class out: read "
             "{**model.config, '_class_name': type(model).__name__}"
         )
-    text = NOTHING
+    text = "; ".join((NOTHING, *aliases(data, "")))
     called = class_name if isinstance(class_name, str) and not model else model
     if called and family(called) is None:
         text += f", and {called[:80]!r} is no known family"
