@@ -17,6 +17,7 @@ from tests.detect.contract.mlx_families import (
     DIFFERENT,
     FOUR,
     UNBUILT,
+    UNLISTED,
     Outcome,
     configs,
     knows,
@@ -105,3 +106,12 @@ def test_a_fault_of_the_page_is_found_again(row: dict[str, Any]) -> None:
     found = comparison(side_of(config), of_mlx(config, "mlx", (row["package"],)))
     first = found.rows[0]
     assert (first.field, first.a, first.b) == (row["field"], row["config says"], row["class does"])
+
+
+@pytest.mark.parametrize("model_type", UNLISTED)
+def test_a_family_without_a_class_in_transformers_is_its_class_in_mlx(model_type: str) -> None:
+    config = UNLISTED[model_type]
+    row = outcome("mlx_lm", model_type, {"model_type": model_type, **config})
+    assert not row.error
+    assert row.compared, row
+    assert row.fields == ()
