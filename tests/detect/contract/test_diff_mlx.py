@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import posenc
 from posenc.detect.contract.comparison import held
 from posenc.detect.contract.comparison.compare import comparison
+from posenc.detect.contract.sides import mlx
 from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.sides import side_of
 from tests.detect.contract.mlx_families import (
@@ -78,6 +81,23 @@ def test_a_config_that_no_class_builds_is_told_in_its_words() -> None:
         posenc.diff(ernie, "engine:mlx")
     with pytest.raises(posenc.PosencError, match="Write engine:mlx=CONFIG"):
         posenc.diff(posenc.RoPE(64, pairing="half"), "engine:mlx")
+
+
+def test_layers_that_differ_in_one_number_are_asked_apart() -> None:
+    """A printed array leaves out its middle."""
+    core = pytest.importorskip("mlx.core", reason="whose arrays are compared")
+    freqs = np.ones(2048, np.float32)
+    one, two = freqs.copy(), freqs.copy()
+    two[1000] = 2
+    a, b = (functools.partial(core.fast.rope, freqs=core.array(f)) for f in (one, two))
+    assert repr(a.keywords["freqs"]) == repr(b.keywords["freqs"])
+    assert mlx._settings(a) != mlx._settings(b)
+    assert mlx._settings(a) == mlx._settings(functools.partial(a.func, **a.keywords))
+
+
+def test_layers_without_end_are_refused() -> None:
+    with pytest.raises(posenc.DataError, match="more than any model has"):
+        posenc.diff({**LLAMA, "num_hidden_layers": 10**9}, "engine:mlx")
 
 
 def test_every_family_that_both_know_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:

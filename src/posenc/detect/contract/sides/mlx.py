@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_data
+from posenc._core.errors import DataError, bad_data
 from posenc._core.guard import foreign, offline
 from posenc._core.numeric.arrangement import Arrangement
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.side import LAYER, Comparand, Implementation
+from posenc.detect.contract.sides.side import LAYER, Comparand, Implementation, digest_of
 from posenc.detect.facts.folders import library, without_code
+from posenc.detect.facts.model import facts
 from posenc.detect.subject import refuse_if
+from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.calling import without_repeats
 
 PACKAGES = ("mlx_lm", "mlx_vlm")  # in the order in which a class is looked for
@@ -72,6 +74,8 @@ def of_mlx(config: Mapping[str, Any], name: str, packages: Sequence[str] = PACKA
     if "model_type" not in config:
         todo = "Write engine:mlx=CONFIG."
         raise bad_data(caller, "a config with model_type, which names the class", "none", todo)
+    for error in facts(config).plan.errors:  # a class would build layers without end
+        refuse_if("more than any model has" in error, f"{caller}: {error}", DataError)
     with _building(caller):
         model, remarks = built(without_code(dict(config)), packages)
         turns = used(model, core)
@@ -151,9 +155,9 @@ def _of_vlm(utils: Any, config: dict[str, Any]) -> Callable[[dict[str, Any]], An
     def make(data: dict[str, Any]) -> Any:
         empty: dict[str, Any] = {f"{part}_config": {} for part in ("text", "vision", "audio")}
         data = {**empty, **{key: value for key, value in data.items() if value is not None}}
-        made = home.ModelConfig.from_dict(data)
+        whole = home.ModelConfig.from_dict(data)
         parts = ["text", "vision", "perceiver", "projector", "audio"]
-        return home.Model(utils.update_module_configs(made, home, data, parts))
+        return home.Model(utils.update_module_configs(whole, home, data, parts))
 
     return make
 
@@ -250,13 +254,13 @@ def _idle(*_: Any) -> None:
 
 
 def _settings(function: Any) -> Any:
-    """What tells modules apart that are called alike."""
+    """What tells modules apart that are called alike: their class, and all numbers they hold."""
     if isinstance(function, functools.partial):
-        return repr((function.args, sorted(function.keywords.items())))
-    return type(function), repr(sorted(
-        (key, np.asarray(value).tobytes() if hasattr(value, "dtype") else repr(value))
-        for key, value in {**vars(function), **function}.items() if key not in ("_no_grad",)
-    ))  # fmt: skip
+        own, state = repr(function.args), function.keywords
+    else:
+        own, state = repr(type(function)), {**vars(function), **function}
+    arrays = {key: digest_of(numbers(v)) for key, v in state.items() if hasattr(v, "dtype")}
+    return own, repr(sorted(({k: repr(v) for k, v in state.items()} | arrays).items()))
 
 
 # --- what they answer -----------------------------------------------------------------------------
