@@ -41,7 +41,7 @@ APART = re.compile(r"vision|audio|image|video|speech")  # in names of parts that
 COUNTED = 2**14  # tokens of a run in which one stands at its place
 
 
-class Turn(NamedTuple):
+class RotationInUse(NamedTuple):
     """What turned queries in a run: where, by what, and how wide a head it was handed."""
 
     path: str
@@ -190,7 +190,7 @@ def _with_stand_ins(
 # --- which of its modules turn queries ------------------------------------------------------------
 
 
-def used(model: Any, core: Any) -> list[Turn]:
+def used(model: Any, core: Any) -> list[RotationInUse]:
     """What turns queries in a run of two tokens, each place once, in the order of the calls.
 
     A module counts where its name or class says so and it changes what it is handed; a call of
@@ -199,7 +199,7 @@ def used(model: Any, core: Any) -> list[Turn]:
     paths = {id(module): path for path, module in model.named_modules()}
     stack: list[str] = []  # paths of the modules whose call has not ended
     inside: list[str] = []  # such ones among them
-    turns: dict[Any, Turn] = {}
+    turns: dict[Any, RotationInUse] = {}
 
     def tell(function: Any, arguments: Mapping[Any, Any], answer: Any) -> None:
         x: Any = next(iter(arguments.values()), None)
@@ -207,7 +207,9 @@ def used(model: Any, core: Any) -> list[Turn]:
         if hasattr(x, "ndim") and x.ndim > 2 and answer is not x:
             layers = [n for path in reversed(stack) for n in LAYER.findall(path)[-1:]]
             layer = int(layers[0]) if layers else None
-            turn = Turn(stack[-1], layer, function, (answer[0] if tables else x).shape[-1], tables)
+            turn = RotationInUse(
+                stack[-1], layer, function, (answer[0] if tables else x).shape[-1], tables
+            )
             turns.setdefault((turn.path, layer, _settings(function)), turn)
 
     def watched(call: Callable[..., Any], module: Any, *args: Any, **more: Any) -> Any:
@@ -230,7 +232,7 @@ def used(model: Any, core: Any) -> list[Turn]:
             tell(functools.partial(own, *args, **more), {"x": x}, answer)
         return answer
 
-    own = core.fast.rope
+    own, idle = core.fast.rope, lambda *_: None
     with contextlib.ExitStack() as after:
         kind: Any
         for kind in {type(module) for module in model.modules()}:
@@ -241,16 +243,12 @@ def used(model: Any, core: Any) -> list[Turn]:
             ))  # fmt: skip
             kind.__call__ = functools.partialmethod(functools.partial(watched, call))
         # What is asked for in between would compute weights at their published size.
-        for place, name, stand_in in ((core.fast, "rope", rope), (core, "eval", _idle),
-                                      (core, "async_eval", _idle)):  # fmt: skip
+        for place, name, stand_in in ((core.fast, "rope", rope), (core, "eval", idle),
+                                      (core, "async_eval", idle)):  # fmt: skip
             after.callback(setattr, place, name, getattr(place, name))
             setattr(place, name, stand_in)
         getattr(model, "language_model", model)(core.array([[0, 1]]))
     return [*turns.values()]
-
-
-def _idle(*_: Any) -> None:
-    """In place of what computes."""
 
 
 def _settings(function: Any) -> Any:
@@ -266,7 +264,7 @@ def _settings(function: Any) -> Any:
 # --- what they answer -----------------------------------------------------------------------------
 
 
-def _implementation(turn: Turn, core: Any, part: Part) -> Implementation:
+def _implementation(turn: RotationInUse, core: Any, part: Part) -> Implementation:
     """It as code that is asked by the names of its methods."""
     method, answer = ("cos_sin", _tables) if turn.tables else ("rotate", _rotate)
     width = max(turn.width, getattr(part.spec, "dim", 0))  # of a narrower head less turns
@@ -276,7 +274,7 @@ def _implementation(turn: Turn, core: Any, part: Part) -> Implementation:
     return code
 
 
-def _rotate(core: Any, turn: Turn, x: Any, positions: Any) -> Any:
+def _rotate(core: Any, turn: RotationInUse, x: Any, positions: Any) -> Any:
     """Queries (batch, heads, seq, channels) where they stand: a run, or each token as a row."""
     places = np.asarray(positions)
     if len(places) and np.array_equal(places, places[0] + np.arange(len(places))):
@@ -291,7 +289,7 @@ def _rotate(core: Any, turn: Turn, x: Any, positions: Any) -> Any:
     return out.reshape(rows.shape).transpose(1, 2, 0, 3)
 
 
-def _in_place(core: Any, turn: Turn, x: Any, places: np.ndarray) -> Any:
+def _in_place(core: Any, turn: RotationInUse, x: Any, places: np.ndarray) -> Any:
     """Tokens at their places in a run from 0 on, one for each time that a position comes."""
     end = int(places.max()) + 1
     refuse_if(end > COUNTED, f"{turn.path} takes a run of tokens, and {end:,} are too many")
@@ -304,7 +302,7 @@ def _in_place(core: Any, turn: Turn, x: Any, places: np.ndarray) -> Any:
     return out
 
 
-def _tables(core: Any, turn: Turn, positions: Any) -> Any:
+def _tables(core: Any, turn: RotationInUse, positions: Any) -> Any:
     """Cosines and sines of positions (seq,) or (seq, axes)."""
     ids = positions[None] if positions.ndim == 1 else positions.T[:, None]
     cos, sin = turn.function(core.zeros((1, 1, len(positions), turn.width)), ids)
