@@ -62,11 +62,9 @@ def test_folder(folder: Path) -> None:
     config["rope_parameters"]["rope_theta"] = 5e5
     other = folder.parent / "other.json"
     other.write_text(json.dumps(config))
-    result = run(str(folder), "--expected", str(other), "--json")
-    assert result.exit_code == 1, result.output
-    findings = json.loads(result.stdout)["findings"]
-    assert {(f["layer"], f["field"]) for f in findings} == {(n, "base") for n in range(3)}
-    assert "first: layer 0" in run(str(folder), "--expected", str(other)).output
+    result = run(str(folder), "--expected", str(other), "--tokens", "20")
+    assert (result.exit_code, result.output.count("base: expected 500000")) == (1, 6)
+    assert "first: layer 0" in result.output
 
 
 def test_what_is_not_there(folder: Path) -> None:
