@@ -100,6 +100,17 @@ def test_axes_of_ids() -> None:
         assert seen.layers[0].query.positions[0, 8].tolist() == [6, 6, 8]  # type: ignore[index]
 
 
+class Both(nn.Module):
+    """A tower of pictures and a model of text, in one run."""
+
+    def __init__(self, text: Any, tower: Any) -> None:
+        super().__init__()
+        self.text, self.tower = text, tower
+
+    def forward(self, picture: Any, **more: Any) -> Any:
+        return self.tower(**picture), self.text(**more)
+
+
 def test_text_beside_a_tower() -> None:
     """Layers of text are held against the text of a config, whose tower has as many pairs."""
     both = {
@@ -111,8 +122,11 @@ def test_text_beside_a_tower() -> None:
     angles.base(case.model)
     found = trace(case.model, {"input_ids": m.ids()}, expected=both).findings
     assert {(finding.layer, finding.field) for finding in found} == {(1, "base")}
-    tower = m.qwen_vision("sdpa")
-    assert trace(tower.model, tower.calls[0], expected=both).verdict == "agrees"
+    tower = m.qwen_vision("sdpa")  # of 24 cells, beside ids of 20 tokens
+    ids = torch.arange(20).expand(3, 1, 20)
+    inputs = {"input_ids": m.ids(1, 20), "position_ids": ids, "picture": tower.calls[0]}
+    seen = trace(Both(broken.qwen2_vl("sdpa").model, tower.model), inputs, expected=both)
+    assert (seen.verdict, len(seen.layers)) == ("agrees", 6)
 
 
 # --- wrappers -------------------------------------------------------------------------------------
