@@ -258,3 +258,27 @@ def test_attentions_that_are_not_seen(name: str) -> None:
     assert (seen.verdict, seen.findings) == ("not compared", ())
     assert "other" in seen.unseen[0]
     assert text in seen.unseen[0]
+
+
+def one_of_expanded(q: Any, k: Any, v: Any) -> Any:
+    """Keys of one head for all, of which the second is not turned."""
+    k = k[:, :1].expand_as(q)
+    turned = posenc.rotate(ROPE, k)
+    k = torch.cat([turned[:, :1], k[:, 1:]], dim=1)
+    return nn.functional.scaled_dot_product_attention(posenc.rotate(ROPE, q), k, v)
+
+
+def test_expanded_heads() -> None:
+    """Heads that read the same numbers may still be turned otherwise."""
+    found = trace(Heads(one_of_expanded), m.ids(1, 9) % 20, expected=ROPE).findings
+    assert [(f.tensor, f.heads, f.field) for f in found] == [("key", (1,), "kind")]
+
+
+def test_sorts_of_expectation() -> None:
+    """A config, its reading and its facts are one thing."""
+    case = broken.llama("sdpa")
+    about = posenc.facts(case.expected)
+    traces = [trace(case.model, m.ids(1, 6), expected=own) for own in (about, about.reading)]
+    assert [str(seen).partition("held")[0] for seen in traces] == [
+        "agrees: 3 attentions ran on 6 tokens at positions 0 to 5, "
+    ] * 2
