@@ -217,7 +217,7 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     spec = question.spec
     values = _sized(values, spec, question.counted)
     pairs = _wrong(spec, values, question)
-    wrong, off = pairs.any(axis=-1), pairs.any(axis=(0, 1))
+    wrong, off = (np.asarray(pairs.any(axis=own)) for own in (-1, (0, 1)))
     if not wrong.any():
         still = np.ones_like(values)  # what does not turn at all
         turns_here = _wrong(spec, still, question).any()
