@@ -74,7 +74,9 @@ NOT_COMPARED = {"zaya": "each token reads 512 numbers for 128 channels"}
 
 @pytest.mark.slow("detect/trace", release=True)
 @pytest.mark.parametrize("path", ["eager", "sdpa"])
-@pytest.mark.parametrize("name", sorted(n for n, r in TYPES.items() if r["state"] == "held"))
+@pytest.mark.parametrize(
+    "name", ["moonshine", *sorted(n for n, r in TYPES.items() if r["state"] == "held")]
+)
 def test_every_small_model(name: str, path: str) -> None:
     """Small models of transformers, with random weights, turn as their configs say."""
     model = zoo.built(name)
