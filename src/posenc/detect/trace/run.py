@@ -33,8 +33,8 @@ from posenc.detect.trace.scores import scores_of
 from posenc.detect.trace.state import kept, without_graphs
 from posenc.detect.trace.turned import find_outputs, mixes, output_turned, turned
 
-# Cuts that are followed to tell whether queries and keys are of one sequence; six lead from a decoder
-# to its encoder, through the attention before.
+# Cuts that are followed to tell whether queries and keys are of one sequence. Six lead from a
+# decoder to its encoder, through the attention before.
 ANCESTORS = 5
 
 
