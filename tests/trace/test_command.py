@@ -107,9 +107,7 @@ PARTIAL = {
     [
         pytest.param(
             name,
-            marks=()
-            if name in ("llama", "gptj")
-            else pytest.mark.slow("detect/trace", "detect/facts"),
+            marks=() if name == "gptj" else pytest.mark.slow("detect/trace", "detect/facts"),
         )
         for name in PARTIAL
     ],

@@ -155,9 +155,17 @@ WAYS: list[Callable[[Any], Any]] = [
     without_gradients, in_inference_mode, under_autocast, frozen, checkpointed, in_half_precision,
     adopted, padded, generating, compiled,
 ]  # fmt: skip
+ALIKE = (without_gradients, frozen, checkpointed)  # as in inference mode, in which the others run
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, marks=pytest.mark.slow("detect/trace") if way in ALIKE else ())
+        for way in WAYS
+    ],
+    ids=lambda way: way.__name__,
+)
 def test_ways_to_run(way: Callable[[Any], Any]) -> None:
     """However a model runs, its broken layer is named, all is seen, and no other is blamed."""
     model = llama()
