@@ -145,6 +145,10 @@ docs: $(READY) $(KERNELS) ## the pages, in docs/_build/html; warnings are errors
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo 'docs/_build/html/index.html'
 
+.PHONY: site
+site: $(READY) $(KERNELS) ## pages that need no server and no Python, in site/
+	@$(BIN)/python -m tools.site site
+
 .PHONY: bench
 bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and refresh the tables made from them
 	@$(BIN)/python benchmarks/precision.py

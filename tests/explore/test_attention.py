@@ -374,6 +374,7 @@ def test_the_python_of_a_file_runs(tmp_path, monkeypatch):
     session = load(heads=str(tmp_path / "heads.npz"))
     monkeypatch.chdir(tmp_path)
     state = {"v": "attention", "qk": "file", "hd": "3", "perm": "1.0.2.3.4"}
+    state |= {"enc": "sinusoidal"}  # which the shift changes
     header = unpack(frame(state, session)).header
     names = {}
     exec(header["python"], names)

@@ -29,6 +29,7 @@ EXPRESSIONS: list[tuple[str, list[float]]] = [
     ("round(rows / 3) + h", [1, 1, 1, 2, 2, 2]),
     ("w * 7 if rows == 2 else w", [0, 7, 14, 0, 7, 14]),
     ("w if rows > 2 else h", [0, 0, 0, 1, 1, 1]),
+    ("w if rows < 2 else h", [0, 0, 0, 1, 1, 1]),
     ("w if fps is None else w / fps", [0, 1, 2, 0, 1, 2]),
     ("sizes[1] + h", [5, 5, 5, 6, 6, 6]),
     ("text.tokens + 100 * other.rows", [4] * 6),

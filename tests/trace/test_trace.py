@@ -34,7 +34,10 @@ from tests.trace.judged import complaint, traced  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CASES = [(row, path) for row in ROWS for path in row.paths]
-FAST = [(row, path) for row, path in CASES if row.family not in ("DeepSeek V3", "FLUX.1")][::11]
+QUICK = ("Qwen2: heads exchanged", "GPT-NeoX: one pair", "T5: one direction", "Gemma 2: scale",
+         "Falcon: one head", "Llama: keys pooled", "Llama 4: a layer that has none")  # fmt: skip
+FAST = [(row, row.paths[number % len(row.paths)]) for number, row in enumerate(ROWS)
+        if row.name in QUICK]  # fmt: skip
 TYPES = {row["model_type"]: row for row in json.loads(Path(zoo.DATA).read_text())["rows"]}
 TOKENS = torch.randint(3, 61, (2, 20), generator=torch.Generator().manual_seed(0))
 
@@ -65,6 +68,10 @@ def test_every_broken_model(row: Row, path: str) -> None:
     check(row, path)
 
 
+# Types of which something is not compared, and why: a convolution of four tokens makes its keys.
+NOT_COMPARED = {"zaya": "each token reads 512 numbers for 128 channels"}
+
+
 @pytest.mark.slow("detect/trace", release=True)
 @pytest.mark.parametrize("path", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", sorted(n for n, r in TYPES.items() if r["state"] == "held"))
@@ -76,7 +83,10 @@ def test_every_small_model(name: str, path: str) -> None:
         inputs = zoo.given(model)
     except Exception as error:  # noqa: BLE001 - other people's classes raise anything
         pytest.skip(f"it does not run so: {error}")
-    assert trace(model, inputs).findings == ()
+    seen = trace(model, inputs)
+    assert seen.findings == ()
+    why = NOT_COMPARED.get(name, "")
+    assert all(why and why in text for text in seen.unseen), seen
 
 
 # --- ways to run ----------------------------------------------------------------------------------
@@ -147,13 +157,14 @@ WAYS: list[Callable[[Any], Any]] = [
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_ways_to_run(way: Callable[[Any], Any]) -> None:
-    """However a healthy model runs, it is healthy, and a broken one is broken."""
-    assert way(llama()).verdict == "agrees"
-    if way is in_half_precision:  # the break hands over cosines in float32
-        return
-    model = llama()
-    angles.base(model)
-    assert {(f.layer, f.field) for f in way(model).findings} >= {(1, "base")}
+    """However a model runs, its broken layer is named, all is seen, and no other is blamed."""
+    model = m.text("Llama", num_hidden_layers=2)("sdpa").model
+    if way is not in_half_precision:  # the break hands over cosines in float32
+        angles.base(model)
+    seen = way(model)
+    broken_layers = set() if way is in_half_precision else {(1, "base")}
+    assert {(f.layer % 2, f.field) for f in seen.findings} == broken_layers
+    assert (seen.unseen, len(seen.layers) % 2) == ((), 0)
 
 
 # --- what is left, and what is not vouched for ----------------------------------------------------

@@ -18,8 +18,6 @@ import click
 
 import posenc
 from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch, printed, suggest
-from posenc._core.foreign import meant
-from posenc._core.foreign_names import APART, NAMES
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
 from posenc.cli.options.common import ARRAYS, file_there, looks_like_a_file
@@ -45,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "convert": (
         "posenc.cli.detective.convert:convert",
         "Write a checkpoint in another convention.",
+    ),
+    "convert-config": (
+        "posenc.cli.detective.models:convert_config",
+        "Write the positions of a config in another format.",
     ),
     "pairing": (
         "posenc.cli.detective.convert:pairing",
@@ -164,9 +166,7 @@ class App(click.Group):
             text = f"No such command {name!r}"
             if looks_like_a_file(name):
                 ctx.fail(f"{text}, and no file or folder of that name in {Path.cwd()}.")
-            todo = command_advice(name) or meant(name, (*APART, *NAMES))
-            todo = todo.replace("Here it is", "In Python it is")
-            ctx.fail(f"{text}. {todo or suggest(name, COMMANDS, cutoff=0.75)}")
+            ctx.fail(f"{text}. {command_advice(name) or suggest(name, COMMANDS, cutoff=0.75)}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:

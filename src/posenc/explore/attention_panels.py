@@ -168,12 +168,12 @@ def _cell(
     return AttentionCell(
         column.key,
         grid,
-        _change(scene["shift"], view),
+        _change(scene, view),
         tuple(attention.short(sentence.typed[n]) for n in by_word),
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
-        _outcome(view, sentence),
+        _outcome(scene, view, sentence),
     )
 
 
@@ -186,21 +186,30 @@ def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: 
     return Heatmap("", "", empty, "sequential", names, names, "0", number(limit, 3), mask=empty + 1)
 
 
-def _change(shift: int, view: attention.AttentionView) -> str:
-    what = f"After the shift by {whole(shift)}" if shift else "Not shifted"
-    largest = f"largest change {number(view.change, 2)}."
+def _rounding(scene: Scene, numbers: np.ndarray) -> float:
+    """What rounding may change of some numbers: a bound, as how much it does is luck."""
+    return attention.EQUAL[scene["prec"]] * palette.largest(numbers)
+
+
+def _change(scene: Scene, view: attention.AttentionView) -> str:
+    what = f"After the shift by {whole(scene['shift'])}" if scene["shift"] else "Not shifted"
+    bound = _rounding(scene, view.scores)
+    rounded = f"largest change ≤ {number(bound, 2)}, rounding."
+    largest = f"largest change {number(view.change, 2)}." if view.change > bound else rounded
     return f"{what}: {largest if view.change else 'no change, the same bits.'}"
 
 
-def _outcome(view: attention.AttentionView, sentence: TypedSentence) -> str:
+def _outcome(scene: Scene, view: attention.AttentionView, sentence: TypedSentence) -> str:
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."
     if sentence.reads_as_typed:
         return "Equal words have changed places: the sentence is the same."
-    apart = f"largest difference {number(view.moved, 2)}" if view.moved else "the same bits"
+    if view.equal.all():
+        bound = number(_rounding(scene, view.before), 2)
+        return f"The same outputs, a bag of words (largest difference ≤ {bound}, rounding)."
     some = f"{whole(int(view.equal.sum()))} of {len(view.equal)} words get the same"
-    return f"{'The same outputs, a bag of words' if view.equal.all() else some} ({apart})."
+    return f"{some} (largest difference {number(view.moved, 2)})."
 
 
 def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:
@@ -248,7 +257,6 @@ def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Strips:
     word, at = sentence.order[sentence.cell[0]], sentence.cell[0] + scene["shift"]
     both = attention.joined(chosen.spec, sentence.content, word, at, params=chosen.params)
     limit = max(palette.largest(row[:NUMBERS]) for row in both) or 1.0
-    apart = number(palette.largest(both[0] - both[1]), 2)
     return Strips(
         "joined",
         "Adding = appending with tied weights: the query of "
@@ -265,7 +273,7 @@ def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Strips:
         number(-limit, 3),
         number(limit, 3),
         caption=f"{chosen.label}: x is what the word brings, p the row of the table, W the "
-        f"projection. Largest difference {apart}, in float64. Appended with weights of its "
+        "projection. Equal to rounding, in float64. Appended with weights of its "
         "own, a table can be read apart from the words: “sinusoidal, appended” draws that, "
         "with random weights.",
     )

@@ -1,45 +1,27 @@
-"""Formats of configs that are not of transformers, as data: `configs/formats.json`."""
+"""Formats of configs that are not of transformers, as data: `configs/formats.json`.
+
+Keys of a row are declared in `posenc.presets.row_types_formats`.
+"""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
-from posenc.presets._rows import of_keys, read
+from posenc.presets._rows import read
 
-FOLDER = "configs"
 PREFIX = "format:"  # of the model_type that a config of a format gets
-
-
-class ConfigFormat(NamedTuple):
-    """A row of the data."""
-
-    name: str
-    title: str
-    source: tuple[Mapping[str, str], ...]
-    all: tuple[str, ...]
-    entries: list[Mapping[str, Any]]
-    none: tuple[str, ...] = ()
-    parts: tuple[str, ...] = ("",)
-    when: Any = ()
-    names: Mapping[str, tuple[str, ...]] = MappingProxyType({})
-    defaults: Mapping[str, Any] = MappingProxyType({})
-    writes: tuple[Mapping[str, Any], ...] = ()
-    silent: tuple[str, ...] = ()
-    family: str = ""
-    windows: str = ""
-
-    @property
-    def read_from(self) -> str:
-        """The code that reads such a file, in a line."""
-        one = self.source[0]
-        return " ".join(one[key] for key in ("repository", "path", "version") if key in one)
+Row = Mapping[str, Any]
 
 
 @functools.lru_cache(maxsize=1)
-def config_formats() -> Mapping[str, ConfigFormat]:
+def config_formats() -> dict[str, Row]:
     """The rows by their names."""
-    rows = (of_keys(ConfigFormat, file, **data) for file, data in read(FOLDER, "formats"))
-    return MappingProxyType({row.name: row for row in rows})
+    return {row["name"]: row for _, row in read("configs", "formats")}
+
+
+def format_of(model_type: object) -> Row | None:
+    """The row of a format by the model_type that its translated configs have."""
+    name = model_type.removeprefix(PREFIX) if isinstance(model_type, str) else ""
+    return config_formats().get(name) if model_type == PREFIX + name else None

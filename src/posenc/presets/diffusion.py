@@ -47,14 +47,11 @@ def presets() -> Iterator[tuple[str, dict[str, Any]]]:
 
 def _spec(rule: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """The spec of a preset: axes of any width have the shares of those that the class takes."""
-    spec = dict(rule["names"]["spec"])
-    if "base" in rule:
-        spec["base"] = defaults[rule["base"]]
+    spec = {**rule["names"]["spec"], **{k: defaults[rule[k]] for k in {"base"} & rule.keys()}}
     if "pairs" in rule:
-        widths = defaults[rule["pairs"]]
-        others = [f"dim*{width}//{2 * sum(widths)}" for width in widths[1:]]
-        shares = [f"dim//2-({'+'.join(others)})", *others]
-        sizes = [{"expression": text} for text in shares]
+        first, *widths = defaults[rule["pairs"]]
+        shares = [f"dim*{width}//{2 * (first + sum(widths))}" for width in widths]
+        sizes = [{"expression": text} for text in (f"dim//2-({'+'.join(shares)})", *shares)]
         spec["arrangement"] = {**spec["arrangement"], "sizes": sizes}
     return spec
 
@@ -69,7 +66,9 @@ def transformer(name: str) -> Any:
 
 def rotary_modules(name: str) -> tuple[str, ...]:
     """The attributes of a class of transformers that make its rotations."""
-    row = transformer(name) or {"entries": ()}
-    turning = (rule for rule in row["entries"] if rule.get("name") != "embeddings")
-    leaves = (rule.get("modules", {}).get(name, rule.get("module")) for rule in turning)
+    leaves = (
+        rule.get("modules", {}).get(name, rule.get("module"))
+        for rule in (transformer(name) or {"entries": ()})["entries"]
+        if rule.get("name") != "embeddings"
+    )
     return tuple(dict.fromkeys(filter(None, leaves)))

@@ -19,6 +19,20 @@ Writes = TypedDict(
     },
     total=False,
 )
+Variant = TypedDict(
+    "Variant",
+    {
+        "names": Annotated[Keys, "words of the file"],
+        "write": Annotated[dict[str, Any], "what they stand for, in keys of transformers"],
+    },
+)
+Variants = TypedDict(
+    "Variants",
+    {
+        "key": Annotated[str, "the key of the file that holds the word"],
+        "cases": Annotated[list[Variant], "what the code has for each"],
+    },
+)
 FormatRow = TypedDict(
     "FormatRow",
     {
@@ -34,9 +48,14 @@ FormatRow = TypedDict(
             dict[str, Any], "what its code takes for what is left out, in keys of transformers"
         ],
         "writes": Annotated[list[Writes], "keys of transformers that several keys make"],
+        "variants": Annotated[Variants, "numbers that a word of the file stands for"],
         "silent": Annotated[Keys, "keys that speak of positions and change no number"],
         "entries": Required[Annotated[list[RotaryRule | AnyRule], "rules of what it does"]],
         "family": Annotated[str, "the model_type that says most of this in transformers"],
+        "written": Annotated[
+            dict[str, dict[str, Any]],
+            "keys that a config written in it has besides, by pairing; none where none is written",
+        ],
         "windows": Annotated[str, "which layers `sliding_window` is of: `all`, or `types`"],
     },
     total=False,

@@ -322,16 +322,18 @@ class AdoptedAxes(AdoptedRotary):
     def _exact(self, answer: Any) -> Any:
         pairs, dim = self.trained.pairs, self.trained.dim
         if isinstance(answer, Tensor):
-            complex_rows = answer.is_complex() and answer.shape[-1] == pairs
-            matrices = answer.shape[-3:] == (pairs, 2, 2)
-            return self._replaced([answer])[0] if complex_rows or matrices else answer
+            tail = answer.shape[-1:] if answer.is_complex() else answer.shape[-3:]
+            return self._replaced([answer])[0] if tail in ((pairs,), (pairs, 2, 2)) else answer
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
         real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
         shapes = {tuple(part.shape) for part in real}
-        two = {len(real), len(answer)} == {2} and len(shapes) == 1
-        if not two or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}:
+        if (
+            {len(real), len(answer)} != {2}
+            or len(shapes) != 1
+            or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
+        ):
             return kind([self._exact(part) for part in answer])
         return kind(self._replaced(real))
 
@@ -345,20 +347,22 @@ class AdoptedAxes(AdoptedRotary):
         """New numbers in the form of the parts, which may have each of the old ones twice."""
         if not parts[0].numel():
             return [part.clone() for part in parts]
-        if parts[0].is_complex():
-            old, form = parts[0], _complex
-        elif len(parts) == 1:
-            old, form = torch.complex(*parts[0][..., 0].double().unbind(-1)), _matrices
-        else:
-            pairs, width = self.trained.pairs, parts[0].shape[-1]
-            columns = self._pair_of if width != pairs else [*range(pairs)]
+        whole, pairs = parts[0], self.trained.pairs
+        columns = self._pair_of if whole.shape[-1] != pairs else [*range(pairs)]
+
+        def form(z: Tensor) -> list[Tensor]:
+            if len(parts) == 2:
+                return [z.real[..., columns], z.imag[..., columns]]
+            return [z if whole.is_complex() else _matrices(z)]
+
+        if len(parts) == 2:
             first = [columns.index(j) for j in range(pairs)]
             old = torch.complex(*(part[..., first].double() for part in parts))
-            form = functools.partial(_columns, columns)
-        again = zip(parts, form(old), strict=True)
-        apart = sum((part - twin).abs().max().item() for part, twin in again)
-        new = form(self._turned(old, parts[0].dtype, apart))
-        return [one.to(part.dtype) for part, one in zip(parts, new, strict=True)]
+        else:
+            old = whole if whole.is_complex() else torch.complex(*whole[..., 0].double().unbind(-1))
+        apart = sum((a - b).abs().max().item() for a, b in zip(parts, form(old), strict=True))
+        new = form(self._turned(old, whole.dtype, apart))
+        return [one.to(whole.dtype) for one in new]
 
     def _turned(self, old: Tensor, dtype: torch.dtype, apart: float) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
@@ -402,17 +406,9 @@ class AdoptedAxes(AdoptedRotary):
         return f"{self.spec!r}, in place of {type(self.original).__name__}"
 
 
-def _complex(z: Tensor) -> list[Tensor]:
-    return [z]
-
-
-def _columns(columns: list[int], z: Tensor) -> list[Tensor]:
-    return [z.real[..., columns], z.imag[..., columns]]
-
-
-def _matrices(z: Tensor) -> list[Tensor]:
+def _matrices(z: Tensor) -> Tensor:
     rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
-    return [rows.reshape(*z.shape, 2, 2)]
+    return rows.reshape(*z.shape, 2, 2)
 
 
 def _phasors(spec: RoPE, places: Tensor) -> Tensor:

@@ -81,6 +81,16 @@ def test_pixels_become_tokens_by_the_vae_beside(pipeline: Path) -> None:
         rule.cells(height=1024, width=768)
 
 
+@pytest.mark.parametrize(("stages", "pixels"), [(4, 16), (65, 2**65), (66, None), (0, None)])
+def test_a_vae_halves_a_picture_so_many_times(stages: int, pixels: int | None) -> None:
+    vae = {"_class_name": "AutoencoderKL", "block_out_channels": [8] * stages}
+    plan = posenc.from_hf({"_class_name": "P", "transformer": FLUX, "vae": vae}, on_error="report")
+    rule: Any = plan.layers[0].positions
+    assert getattr(rule, "pixels", None) == (pixels and (1, pixels, pixels))
+    no_value = ["2 ** (block_out_channels.length - 1) has no value" in e for e in plan.errors]
+    assert no_value == [True] * (pixels is None)
+
+
 def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
     encoder = {"model_type": "t5", "d_kv": 64}
     plan = posenc.from_hf({"_class_name": "P", "transformer": FLUX, "text_encoder_2": encoder})
@@ -90,8 +100,8 @@ def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
 
 def test_presets_of_diffusion_models_are_names_of_rows() -> None:
     """At the width of the class a preset is the spec that its config has."""
-    stated = {
-        "HunyuanDiT2DModel": {"patch_size": 2, "attention_head_dim": 88},
+    stated: dict[str, dict[str, Any]] = {
+        "HunyuanDiT2DModel": {"patch_size": 2},
         "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
     }
     named = {
@@ -152,8 +162,8 @@ def test_what_a_config_leaves_out_is_the_default_of_its_class() -> None:
             "a VAE, which has no positions of tokens: read the folder",
         ),
         ({"_class_name": "DDIMScheduler"}, "a scheduler: read the folder of the pipeline"),
-        ({"_class_name": "UNet2DConditionModel"}, "a UNet, which is not read"),
-        ({"_class_name": "FluxControlNetModel"}, "a ControlNet, which is not read"),
+        ({"_class_name": "UNet2DConditionModel"}, "a UNet, of which nothing is read"),
+        ({"_class_name": "FluxControlNetModel"}, "a ControlNet, of which nothing is read"),
         ({"_class_name": "FluxPipeline"}, "a pipeline, and no transformer of it is here"),
         (
             {"_class_name": "FluxTransformer2D"},

@@ -377,7 +377,7 @@ YARN = posenc.scaling.YaRN(4, original_length=4096)
 @pytest.mark.parametrize(
     ("spec", "columns", "words"),
     [
-        (posenc.RoPE(32, pairing="half"), lambda x: x.astype("float16"), "each pair stands once"),
+        (posenc.RoPE(32, pairing="half"), lambda x: x.astype("float16"), "pair j has column j "),
         (posenc.RoPE(32, pairing="half", base=5e5), lambda x: np.tile(x, 2), "j and j + d/2"),
         (posenc.RoPE(32, pairing="half", scaling=YARN), lambda x: np.repeat(x, 2, -1), "2j + 1"),
     ],
@@ -396,14 +396,15 @@ def test_cosines_and_sines(spec: Any, columns: Any, words: str) -> None:
 
 def test_no_claim_about_what_is_no_pair() -> None:
     angles = np.random.default_rng(0).normal(size=(60, 32))
-    assert not posenc.identify({"cos": angles, "sin": angles}).findings
+    for nothing in (angles, angles[0], angles[:1, 0], angles[:3], angles[:, :2], angles * np.nan):
+        assert not posenc.identify({"cos": nothing, "sin": nothing}).findings
     finding = only({"cos": np.cos(angles), "sin": np.sin(angles)})
     assert (finding.verdict, finding.spec) == ("unknown", None)
     cos, sin = posenc.cos_sin(posenc.RoPE(32, pairing="half"), 600)
     sin[400, 3] = -sin[400, 3]  # one wrong entry, far behind those that tell the frequencies
     assert only({"cos": cos, "sin": sin}).verdict == "close"
     for alone in (cos, sin):
-        assert "with the other part beside them" in only(alone).remarks[-1]
+        assert "both tell it together" in only(alone).remarks[-1]
 
 
 @pytest.mark.parametrize(

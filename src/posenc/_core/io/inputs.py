@@ -314,7 +314,7 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         )
     other = path.suffix in (".py", ".csv", ".npy")
     refuse_data(other, caller, "the config of a model", path, reader_of(path))
-    data = _config_of(text_of(path, CONFIG), caller, path.name)
+    data = _config_of(text_of(path, CONFIG), caller, path.name, path.suffix.lower())
     return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
 
 
@@ -355,8 +355,19 @@ def reader_of(path: str | os.PathLike[str]) -> str:
     return text.replace("FILE", os.fspath(path))
 
 
-def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:
-    data = parse(text, f"{caller}: {source}", CONFIG)
+def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[str, Any]:
+    named = f"{caller}: {source}"
+    if ending in (".yaml", ".yml", ".toml"):
+        from posenc._core.io import yaml_text
+
+        toml = ending == ".toml"
+        data = (
+            yaml_text.parse_toml(text, named)
+            if toml
+            else yaml_text.parse_yaml(text, named, CONFIG.most)
+        )
+    else:
+        data = parse(text, named, CONFIG)
     if not isinstance(data, dict):
         todo = 'A config is {"model_type": …}; numbers are for posenc.identify.'
         raise bad_data(f"{caller}: {source}", "a JSON object", type(data).__name__, todo)

@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from posenc._core.errors import closest
-from posenc._core.foreign import kind_of, meanings
+from posenc._core.foreign import kind_of, meanings, meant
+from posenc._core.foreign_names import APART, NAMES
 
 # What people call a command -> what to write.
 COMMAND_WORDS = {
@@ -23,7 +24,8 @@ COMMAND_WORDS = {
     "explain": "config inspect read describe analyze analyse",
     "encode": "add embed apply",
     "check": "test verify validate",
-    "convert": "permute to_hf",
+    "convert": "permute",
+    "convert-config": "to_hf translate",
     "explore": "serve ui gui web app",
     "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
     "diff": "compare",
@@ -56,9 +58,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         "against reference ref with other to": "Both sides stand by place: posenc diff WORD B, "
         "where B may be hf:FOLDER, the class in transformers, or \"RoPE(64, pairing='half')\".",
         "engine engines backend backends framework": "A side may be an engine: "
-        "posenc diff WORD engine:vllm=CONFIG, or hf:FOLDER for transformers.",
+        "posenc diff WORD engine:vllm, or hf:FOLDER for transformers.",
         "config configs model models a b": "Both sides stand by place, such as "
-        "posenc diff config.json hf:FOLDER, or engine:vllm=CONFIG.",
+        "posenc diff config.json hf:FOLDER, or engine:vllm.",
         "format": "Write --markdown or --json.",
         "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
         "dim encoding preset spec pairing base heads": "A side may be an encoding: "
@@ -156,7 +158,8 @@ def command_advice(name: str) -> str:
         for command, words in COMMAND_WORDS.items()
         if name.lower().replace("-", "_") in words.split()
     )
-    return next(advice, "") or encoding_advice(name)
+    function = meant(name, (*APART, *NAMES)).replace("Here it is", "In Python it is")
+    return next(advice, "") or encoding_advice(name) or function
 
 
 def encoding_advice(text: str) -> str:

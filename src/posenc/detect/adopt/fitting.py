@@ -300,12 +300,14 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         raise next(iter(errors.values()), DataError(none))
     for leaf, (new, _) in replaced.items():
         setattr(model, leaf, new)
-    notes = [f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed]
     return Adoption(
         name,
         replaced=tuple(_replacement(leaf, *pair) for leaf, pair in replaced.items()),
         left=tuple(f"{leaf}: {error}" for leaf, error in errors.items() if leaf not in replaced),
-        remarks=(*notes, *reading.warnings),
+        remarks=(
+            *(f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed),
+            *reading.warnings,
+        ),
     )
 
 

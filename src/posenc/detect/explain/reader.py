@@ -47,7 +47,7 @@ from posenc.detect.explain.config.view import (
     settled,
 )
 from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
-from posenc.detect.explain.formats import agreed, fitting, in_own_words
+from posenc.detect.explain.formats import agreed, fitting, in_own_words, nearest
 from posenc.detect.explain.layers.groups import with_windows
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
 from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
@@ -156,7 +156,7 @@ class _Reader:
             model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
-            self.notes.append(Note("error", nothing_said(data, model)))
+            self.notes.append(Note("error", nothing_said(data, model) + nearest(data)))
         return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
 
     def part(

@@ -92,12 +92,11 @@ def extend_axes(
 ) -> AxesExtension:
     """What rules do to the axes of a rotation, from one size of a scene to another."""
     reading = about.reading
-    plans: list[tuple[Any, Any]] = [(layer.spec, layer.positions) for layer in reading]
     grids = [
-        (spec, scene, part.name)
-        for spec, scene in plans
-        if isinstance(spec, RoPE) and isinstance(scene, SceneRule)
-        for part in scene.parts
+        (layer.spec, layer.positions, part.name)
+        for layer in reading
+        if isinstance(layer.spec, RoPE) and isinstance(layer.positions, SceneRule)
+        for part in layer.positions.parts
         if part.name in GRIDS and part.coordinates
     ]
     if not grids:
@@ -123,8 +122,8 @@ def extend_axes(
     )
     if not layers:
         raise bad_argument("extend: size", "more than that of training", f"{spans}")
-    slow = {axis.name: axis.baseline.slow.nonzero()[0] for axis in layers}
-    notes = [f"{k}: pairs {j[0]} to {j[-1]} meet unseen angles" for k, j in slow.items() if j.size]
+    slow = ((axis.name, axis.baseline.slow.nonzero()[0]) for axis in layers)
+    notes = [f"{k}: pairs {j[0]} to {j[-1]} meet unseen angles" for k, j in slow if j.size]
     notes += [
         f"{name}: the table of the class ends at {last:,} rows, where {spans[name][1]:,} are needed"
         for name, last in zip(scene.axes, scene.ends, strict=False)
@@ -173,8 +172,8 @@ def _spans(scene: SceneRule, part: str, numbers: list[int], tokens: bool) -> tup
     cells = (1 if len(numbers) == 2 else numbers[-1], height, width)
     if not tokens:
         cells = scene.cells(height=height, width=width, frames=cells[0])
-    rows = scene.replace(ends=()).build([(part, cells)])[part]  # tables may end before
-    return tuple(math.ceil(span) + 1 for span in np.ptp(rows, axis=0))
+    placed = scene.replace(ends=()).build([(part, cells)])  # tables may end before
+    return tuple(math.ceil(span) + 1 for span in np.ptp(placed[part], axis=0))
 
 
 def _alone(spec: RoPE, axis: int) -> RoPE:
@@ -191,7 +190,7 @@ def _alone(spec: RoPE, axis: int) -> RoPE:
     return RoPE(
         2 * len(turned),
         pairing="half",
-        base=spec.base[axis] if isinstance(spec.base, tuple) else spec.base,
+        base=spec.base,
         ladder=spec.ladder,
         scaling=spec.rules_of(axis),
     )

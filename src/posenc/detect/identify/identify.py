@@ -21,7 +21,7 @@ from posenc._core.spec.example import USUAL
 from posenc.detect.fit.ladders import MARGIN, bend_bits
 from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
-from posenc.detect.identify.verdicts.pair import judge_pair, sines_of
+from posenc.detect.identify.verdicts.pair import judge_pair
 from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.verdicts.vector import LONGEST, judge_bias, judge_vector
 
@@ -162,11 +162,10 @@ def _identified(
     store: ArrayStore, name: str | None, progress: Callable[[int, int], object] | None
 ) -> Identification:
     chosen = store.arrays if name is None else {name: store.pick(name)}
-    findings, sines = [], sines_of(store.arrays)
+    findings = []
     for number, array in enumerate(chosen.values()):
         asked = name is not None or store.format in ALONE
-        pair = judge_pair(array, sines[array.name]) if array.name in sines else None
-        finding = pair or _judged(array, store, asked=asked)
+        finding = judge_pair(array, store.arrays) or _judged(array, store, asked=asked)
         if finding is not None:
             findings.append(finding)
         if progress is not None:

@@ -216,7 +216,8 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     """Heads whose pairs are those of a spec: at which positions, and how fast."""
     spec = question.spec
     values = _sized(values, spec, question.counted)
-    wrong = _wrong(spec, values, question)
+    pairs = _wrong(spec, values, question)
+    wrong, off = pairs.any(axis=-1), pairs.any(axis=(0, 1))
     if not wrong.any():
         still = _wrong(spec, np.ones_like(values), question)  # what does not turn at all
         if not still.any():
@@ -246,7 +247,8 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
         if other is not None:
             differences = tuple(_differing(spec, other, question.width))
             return HeadReading(group, other, question.places, differences)
-    few = _few_pairs(values, question)
+    few = off.sum() <= max(1, min(sentences.FEW, len(off) // 4))
+    few = tuple(np.flatnonzero(off).tolist()) if few else ()
     faults = tuple(
         TensorFault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
         for row in rows
@@ -285,12 +287,12 @@ def _seen(values: np.ndarray, question: TurnQuestion, row: int) -> turns.PairTur
 
 
 def _wrong(spec: RotarySpec, values: np.ndarray, question: TurnQuestion) -> np.ndarray:
-    """Which tokens are turned otherwise, (sequences, tokens)."""
-    wrong = np.zeros(question.counted.shape, bool)
+    """Which pairs of which tokens are turned otherwise, (sequences, tokens, pairs)."""
+    wrong = np.zeros(values.shape, bool)
     for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
         seen = _seen(turns.unit_of(values), question, row)
-        expected = turns.unit_of(turns.expected(spec, seen))
-        wrong[row, question.counted[row]] = turns.off_by(spec, seen, expected)[1]
+        off = np.abs(seen.values - turns.unit_of(turns.expected(spec, seen)))
+        wrong[row, question.counted[row]] = ~(off <= turns.allowed(spec, seen, 1.0))
     return wrong
 
 
@@ -349,15 +351,3 @@ def _why(values: np.ndarray, question: TurnQuestion, chosen: np.ndarray) -> list
     with contextlib.suppress(ArithmeticError, ValueError):
         return why(question.spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
     return []
-
-
-def _few_pairs(values: np.ndarray, question: TurnQuestion) -> tuple[int, ...]:
-    """The pairs that are off, where these are few."""
-    off = np.zeros(values.shape[-1], bool)
-    for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
-        seen = _seen(turns.unit_of(values), question, row)
-        expected = turns.unit_of(turns.expected(question.spec, seen))
-        room = turns.allowed(question.spec, seen, 1.0)
-        off |= (np.abs(seen.values - expected) > room).any(axis=0)
-    few = max(1, min(sentences.FEW, len(off) // 4))
-    return tuple(np.flatnonzero(off).tolist()) if off.sum() <= few else ()

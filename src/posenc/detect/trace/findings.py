@@ -267,7 +267,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
         if expected.windows_stated and window != reach:
             judged.add("mask", TensorFault("window", words(reach), words(window)))
     judged.habits["mask", "mask"] = mask.partition(",")[0]
-    judged.habits["scores", "cap"] = words(scores.cap)
+    judged.habits["scores", "cap"] = "none" if scores.cap is None else f"{scores.cap:.3g}"
     bias = [
         *["numbers that depend on the position"] * (scores.bias is not None),
         *[f"{scores.others} products of their own"] * bool(scores.others),
@@ -332,7 +332,7 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
     """Find layers that differ from most of their list; what all do alike becomes a remark."""
     for layers in stacks.values():
         _compare_habits(layers)
-        _compare_scales([(one, one.scale) for one in layers if one.scale is not None])
+        _compare_scales([one for one in layers if one.scale is not None])
         findings = [finding for one in layers for finding in one.findings]
         alike = Counter(replace(finding, layer=0) for finding in findings)
         shifts = Counter(finding.found for finding in findings if _shifts(finding))
@@ -354,46 +354,27 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
 def _compare_habits(layers: Sequence[Judgement]) -> None:
     """What a layer does otherwise than most of its list."""
     for key in dict.fromkeys(key for one in layers for key in one.habits):
-        count: Counter[str] = Counter()
-        for one in layers:
-            own = one.habits.get(key, "")
-            one.habits[key] = next((other for other in count if _same(other, own)), own)
-            count[one.habits[key]] += 1
-        usual, most = count.most_common(1)[0]
-        for one in layers:
-            if one.habits[key] != usual and 2 * most > len(layers):
-                expected, own = (text or "none" for text in (usual, one.habits[key]))
-                one.add(key[0], TensorFault(key[1], expected, own))
+        every = [one.habits.get(key, "none") for one in layers]
+        ((usual, most),) = Counter(every).most_common(1)
+        for one, own in zip(layers, every, strict=True):
+            if own != usual and 2 * most > len(layers):
+                one.add(key[0], TensorFault(key[1], usual, own))
 
 
-def _compare_scales(layers: Sequence[tuple[Judgement, UnstatedScale]]) -> None:
+def _compare_scales(layers: Sequence[Judgement]) -> None:
     """What most layers of a list have: the same scale, or the same multiple of what is usual.
 
     Where widths differ these are two; it is the one from which fewer layers differ.
     """
-    if not layers:
-        return
-    totals, usual, rooms = np.array([scale for _, scale in layers]).T
+    totals, usual, rooms = np.array([one.scale for one in layers]).reshape(-1, 3).T
     options = []
-    for units in (np.ones_like(usual), usual):
-        shares = totals / units
-        room = np.abs(shares[:, None]) * np.maximum(rooms[:, None], rooms)
-        near = np.abs(shares[:, None] - shares) <= room
-        most = int(near.sum(axis=1).argmax())
-        if 2 * near[most].sum() > len(layers):
-            options.append((~near[most], shares[most] * units))
-    odd, wanted = min(options, key=lambda own: own[0].sum(), default=(np.zeros(0, bool), totals))
-    for number in np.flatnonzero(odd).tolist():
+    for units in (np.ones_like(usual), usual) if layers else ():
+        middle = np.median(totals / units)  # that of most, where most have one
+        options.append((np.abs(totals / units - middle) > rooms * abs(middle), middle * units))
+    odd, wanted = min(options, key=lambda pair: pair[0].sum(), default=(np.zeros(0, bool), ()))
+    for number in np.flatnonzero(odd & (2 * odd.sum() < len(odd))).tolist():
         texts = f"{wanted[number]:.6g}", f"{totals[number]:.6g}"
-        layers[number][0].add("scores", TensorFault("scale", *texts))
-
-
-def _same(one: str, other: str) -> bool:
-    """Whether two numbers are the same but for rounding."""
-    try:
-        return math.isclose(float(one), float(other), rel_tol=CLOSE)
-    except ValueError:
-        return one == other
+        layers[number].add("scores", TensorFault("scale", *texts))
 
 
 def _shifts(finding: LayerFinding) -> bool:

@@ -39,6 +39,7 @@ AVERAGES = frozenset(("mean", "sum"))
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
 FUSED = "scaled_dot_product_attention"
 OPAQUE = re.compile(r"attention|attn|encoder_layer")  # functions inside which nothing is seen
+MOST_CUTS = 64  # that are followed back from a tensor
 DEEPEST = 3  # functions of one number between scores and their product
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
 
@@ -68,7 +69,7 @@ class RecordedAttention:
     call: int = 0
     scores: Tensor | None = None  # what softmax took
     product: Cut | None = None
-    scale: float | None = None  # where it is an argument
+    scale: float = 0.0  # where it is an argument
     mask: Tensor | None = None  # likewise
     causal: bool = False
     after: Tensor | None = None  # what the next projection took of the output
@@ -226,7 +227,9 @@ class Recorder(TorchFunctionMode):
         )  # fmt: skip
         for index, softmax in behind:
             scores = softmax.sources[0]
-            product = next((c for c in self._behind(scores) if c.kind == "product"), None)
+            product = next(
+                (c for c in self.behind(scores, DEEPEST, _by_itself) if c.kind == "product"), None
+            )
             if product is None or any(a.product is product for a in self.attentions):
                 continue
             query, key, order = arranged(
@@ -244,16 +247,18 @@ class Recorder(TorchFunctionMode):
             )  # fmt: skip
             return
 
-    def _behind(self, tensor: Tensor) -> list[Cut]:
-        """The cuts behind scores, across functions of one number such as tanh."""
-        behind: list[Cut] = []
+    def behind(
+        self, tensor: Tensor, deepest: int, across: Callable[[Cut, Tensor], bool]
+    ) -> dict[Cut, None]:
+        """The cuts behind a tensor, and behind what these took, where that is to be crossed."""
+        behind: dict[Cut, None] = {}
         line = [tensor]
-        for _ in range(DEEPEST):
+        for _ in range(deepest):
             cuts = [cut for one in line for cut in self.reached(one) if cut not in behind]
-            behind += dict.fromkeys(cuts)
-            # Each took a number by itself.
-            line = [c.sources[0] for c in cuts
-                    if c.kind == "function" and c.sources[0].shape == c.leaf.shape]  # fmt: skip
+            behind |= dict.fromkeys(cuts)
+            line = [own for cut in dict.fromkeys(cuts) for own in cut.sources if across(cut, own)]
+            if len(behind) > MOST_CUTS:
+                break
         return behind
 
     def reached(self, tensor: Tensor) -> list[Cut]:
@@ -272,6 +277,11 @@ class Recorder(TorchFunctionMode):
                 behind[id(variable)] = self.cuts[id(variable)]
             nodes += [before for before, _ in node.next_functions]
         return sorted(behind.values(), key=lambda cut: -cut.number)
+
+
+def _by_itself(cut: Cut, source: Tensor) -> bool:
+    """Whether a function took each number by itself, as tanh does."""
+    return cut.kind == "function" and source.shape == cut.leaf.shape
 
 
 def _active(tensor: Tensor) -> bool:

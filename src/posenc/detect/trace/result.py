@@ -338,18 +338,14 @@ class Trace(Displayed):
 
     def _reach(self) -> str:
         """On how many tokens, and at which positions, as far as something turned there."""
+        places = [own for layer in self.layers if (own := layer.query.positions) is not None]
+        if places and all(own.ndim == 2 for own in places):
+            return f" on {listed(np.unique(np.concatenate([*map(np.ravel, places)])).tolist())}"
         count = max((layer.tokens for layer in self.layers), default=0)
-        queries = (layer.query.positions for layer in self.layers)
-        places = [own.reshape(*own.shape[:2], -1) for own in queries if own is not None]
-        axes = max((own.shape[-1] for own in places), default=0)
-        rows = [own.reshape(-1, axes) for own in places if own.shape[-1] == axes]
-        if axes == 1:
-            return f" on {listed(np.unique(np.concatenate(rows)).tolist())}"
-        tokens = f" on {count:,} token{'s' * (count != 1)}" if count else ""
-        if not rows:
-            return tokens
-        last = np.concatenate(rows).max(axis=0).tolist()
-        return f"{tokens} at positions of {axes} axes, to {tuple(last)}"
+        cells = (own.reshape(-1, own.shape[-1]) for own in places if own.ndim == 3)
+        last = max((tuple(own.max(axis=0).tolist()) for own in cells), default=())
+        axes = f" at positions of {len(last)} axes, to {last}" if last else ""
+        return f" on {count:,} token{'s' * (count != 1)}{axes}" if count else ""
 
     def __str__(self) -> str:
         against = f", held against {self.expected}" if self.expected else ""

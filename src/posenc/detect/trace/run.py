@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import (
@@ -28,12 +27,11 @@ from posenc.detect.trace.expected import (
     places_of,
 )
 from posenc.detect.trace.findings import Judgement, Seen, compare_layers, grid, judge
-from posenc.detect.trace.maps import linear_map
 from posenc.detect.trace.recorder import RecordedAttention, Recorder
 from posenc.detect.trace.result import Trace, numbered
 from posenc.detect.trace.scores import scores_of
 from posenc.detect.trace.state import kept, without_graphs
-from posenc.detect.trace.turned import by_heads, mixes, of_map, turned
+from posenc.detect.trace.turned import find_outputs, mixes, output_turned, turned
 
 ANCESTORS = 6  # cuts that are followed to tell whether queries and keys are of one sequence
 
@@ -98,6 +96,14 @@ def trace(
     >>> trace.verdict, trace.layers[1].query.spec
     ('agrees', RoPE(16, pairing='half'))
     """
+    return traced(model, inputs, expected, positions, layers)
+
+
+def traced(
+    model: Any, inputs: Any, expected: Any = None, positions: Any = None,
+    layers: Iterable[int] | None = None, built: Sequence[int] | None = None,
+) -> Trace:  # fmt: skip
+    """`trace`, of a model of which these layers alone may have been built."""
     if not callable(model):
         raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
     against, chosen = expectations(expected, model), numbered(layers)
@@ -114,7 +120,7 @@ def trace(
             ) from error  # fmt: skip
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
-    return _read(recorder, against, positions, chosen)
+    return _read(recorder, against, positions, chosen, built)
 
 
 class Tracing:
@@ -246,8 +252,9 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 
 
 def _read(
-    recorder: Recorder, against: Expectations, positions: Any, chosen: Sequence[int] | None
-) -> Trace:
+    recorder: Recorder, against: Expectations, positions: Any, chosen: Sequence[int] | None,
+    built: Sequence[int] | None = None,
+) -> Trace:  # fmt: skip
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
     refuse_data(
@@ -265,8 +272,12 @@ def _read(
     calls = recorder.calls or [{}]
     sequences = _sequences(calls[0], attentions)
     every = [places_of(taken, positions, sequences) for taken in calls]
-    _find_outputs(recorder)
-    seen = {index: _seen(recorder, attentions[index], index, sequences) for index in indices}
+    find_outputs(recorder)
+    # Layers that were built alone keep the numbers that they have in the model.
+    labels = built if built and len(built) == len(attentions) else range(len(attentions))
+    seen = {
+        index: _seen(recorder, attentions[index], labels[index], sequences) for index in indices
+    }
     fitting = {(rows, own.tokens[0]) for own in seen.values() for rows in (1, own.sequences)}
     shape = None if positions is None or every[0].positions is None else every[0].positions.shape
     refuse_if(
@@ -304,7 +315,11 @@ def _read(
         tuple(finding for one in layers for finding in one.findings),
         expected=against.name,
         unseen=(*against.notes, *recorder.missed, *(text for one in layers for text in one.unseen)),
-        remarks=tuple(dict.fromkeys(text for one in layers for text in one.remarks)),
+        remarks=(
+            *dict.fromkeys(text for one in layers for text in one.remarks),
+            *["layers are numbered in the order in which they ran"]
+            * (built is not None and labels is not built),
+        ),
     )
 
 
@@ -350,7 +365,11 @@ def _seen(recorder: Recorder, attention: RecordedAttention, index: int, sequence
     own = int(query.shape[0]) if query.ndim > 3 else sequences
     q, k = int(query.shape[-2]), int(key.shape[-2])
     # Whether they come from two sequences.
-    cross = not (_ancestors(recorder, query) & _ancestors(recorder, key))
+    before = (
+        recorder.behind(own, ANCESTORS, lambda _, source: source.requires_grad)
+        for own in (query, key)
+    )
+    cross = not set.intersection(*map(set, before))
     tensors = {
         "query": turned(recorder, query, own),
         "key": turned(recorder, key, own),
@@ -358,49 +377,9 @@ def _seen(recorder: Recorder, attention: RecordedAttention, index: int, sequence
         "value": None
         if key.shape == value.shape and torch.equal(key, value)
         else mixes(recorder, value, own),
-        "output": _output(attention, own),
+        "output": output_turned(attention, own),
     }
     return Seen(
         index, tensors, (q, k), own, scores_of(recorder, attention, own), attention.path,
         max(attention.call, 0), cross, 0 if cross else max(k - q, 0),
     )  # fmt: skip
-
-
-def _ancestors(recorder: Recorder, tensor: Tensor) -> set[int]:
-    ancestors: set[int] = set()
-    line = [tensor]
-    for _ in range(ANCESTORS):
-        cuts = {id(c): c for t in line for c in recorder.reached(t) if id(c) not in ancestors}
-        ancestors |= {*cuts}
-        line = [source for c in cuts.values() for source in c.sources if source.requires_grad]
-        if not line or len(ancestors) > 64:
-            break
-    return ancestors
-
-
-def _find_outputs(recorder: Recorder) -> None:
-    """What the next projection takes of the output of each attention."""
-    waiting: dict[int, RecordedAttention] = {
-        id(a.output): a for a in recorder.attentions if a.output
-    }
-    for cut in recorder.order:
-        if cut.kind != "projection" or not cut.sources or not waiting:
-            continue
-        for before in recorder.reached(cut.sources[0]):
-            if (attention := waiting.pop(id(before), None)) is not None:
-                attention.after = cut.sources[0]
-
-
-def _output(attention: RecordedAttention, sequences: int) -> Any:
-    """The turn between an output and the projection that takes it, if its channels mix."""
-    after, output = attention.after, attention.output
-    if after is None or output is None or after.numel() != output.leaf.numel():
-        return None
-    count, _, width = by_heads(output.leaf, sequences).shape
-    tokens = int(output.leaf.shape[-2])
-    if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
-        return None
-    mapping = linear_map(
-        after, [output], np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    )
-    return None if mapping is None or not mapping.mixes else of_map(mapping, tokens, after)

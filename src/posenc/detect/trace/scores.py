@@ -88,17 +88,15 @@ def _of_arguments(attention: RecordedAttention, form: Layout, rounding: float) -
     """What the arguments of a fused attention say."""
     ones = np.ones((1, 1, attention.query.shape[-2], attention.key.shape[-2]), bool)
     visible = np.tril(ones) if attention.causal else ones
-    if attention.mask is None:
-        return SeenScores(attention.scale or 0.0, visible)
-    numbers = form(_numbers(attention.mask))
-    if attention.mask.dtype == torch.bool:
-        return SeenScores(attention.scale or 0.0, visible & (numbers != 0))
+    numbers = np.zeros((1, 1, 1, 1))
+    if attention.mask is not None:
+        numbers = form(_numbers(attention.mask))
+        hides = attention.mask.dtype == torch.bool
+        numbers = np.where(numbers != 0, 0.0, -np.inf) if hides else numbers
     visible = visible & (numbers > MASKED)
     bias = np.where(visible, numbers, 0.0)
-    if not bias.any():
-        return SeenScores(attention.scale or 0.0, visible)
-    room = 8 * rounding * float(np.abs(bias).max())
-    return SeenScores(attention.scale or 0.0, visible, bias, room)
+    room = 8 * rounding * float(np.abs(bias).max(initial=0.0))
+    return SeenScores(attention.scale, visible, bias if bias.any() else None, room)
 
 
 def _steps(

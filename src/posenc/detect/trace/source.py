@@ -6,13 +6,13 @@ import contextlib
 import inspect
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
+from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
 from posenc._core.io.inputs import hub_advice, named
@@ -29,7 +29,6 @@ NO_DUMPS = {
     ".json": "A config alone does not run: name its folder, with the weights beside it.",
     ".py": "Name what returns the model: FILE.py:NAME in a shell, the function itself in Python.",
 }
-NUMBER = re.compile(r"^layer (\d+)")
 IN_LAYER = re.compile(r"\.(\d+)\.")
 
 
@@ -106,11 +105,6 @@ def trace(
                 hub_advice(str(path)),
             )  # fmt: skip
         if not (path / CONFIG).is_file():
-            refuse_data(
-                path.suffix == ".json", "trace", "a folder of a model, a model, or dumps",
-                f"{path}, a config, which has no weights",
-                "Give the folder that has both, or the config as expected= of what is traced.",
-            )  # fmt: skip
             refuse_if(
                 path.suffix in NO_DUMPS,
                 mismatch(
@@ -125,8 +119,8 @@ def trace(
             )
             return trace_folder(path, expected)
         model, missing = read(path, chosen, f"trace: {path}")
-        traced = _of_model(model, None, expected, tokens, None)
-        return _with_missing(traced if chosen is None else _numbered(traced, chosen), missing)
+        traced = _of_model(model, None, expected, tokens, None, chosen)
+        return _with_missing(traced, missing)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
         try:
@@ -143,9 +137,11 @@ def trace(
 
 
 def _of_model(
-    model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Collection[int] | None
-) -> Trace:
-    from posenc.detect.trace.run import trace as trace_model  # torch is loaded when it runs
+    model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Sequence[int] | None,
+    built: Sequence[int] | None = None,
+) -> Trace:  # fmt: skip
+    """The trace of a loaded model, of which no other layers than these may have been built."""
+    from posenc.detect.trace.run import traced  # torch is loaded when it runs
 
     refuse_if(
         not callable(model),
@@ -158,14 +154,14 @@ def _of_model(
         mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"), ArgumentError,
     )  # fmt: skip
     inputs = _inputs(model, tokens or TOKENS) if inputs is None else inputs
-    return trace_model(model, inputs, expected=expected, layers=layers)
+    return traced(model, inputs, expected, layers=layers, built=built)
 
 
 def of_side(model: Any, other: Any) -> Trace:
     """The trace of a loaded model at positions near and far, for a `diff` with another side."""
     import torch
 
-    from posenc.detect.trace.run import trace as trace_model
+    from posenc.detect.trace.run import traced
 
     inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
     names = inspect.signature(model.forward).parameters
@@ -175,7 +171,7 @@ def of_side(model: Any, other: Any) -> Trace:
         inputs["position_ids"] = places
         if "attention_mask" in names:  # without one, ids that jump are those of several texts
             inputs["attention_mask"] = torch.ones_like(places)
-    return trace_model(model, inputs, expected=other)
+    return traced(model, inputs, other)
 
 
 def _inputs(model: Any, tokens: int) -> Any:
@@ -203,42 +199,20 @@ def _inputs(model: Any, tokens: int) -> Any:
     return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 
 
-def _numbered(traced: Trace, layers: list[int]) -> Trace:
-    """A trace of some layers, with the numbers that they have in the model."""
-    if len(traced.layers) != len(layers):
-        return replace(
-            traced,
-            remarks=(*traced.remarks, "attentions are numbered in the order in which they ran"),
-        )
-
-    def renamed(texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(NUMBER.sub(lambda m: f"layer {layers[int(m[1])]}", text) for text in texts)
-
-    return replace(
-        traced,
-        layers=tuple(replace(one, index=layers[one.index]) for one in traced.layers),
-        findings=tuple(replace(one, layer=layers[one.layer]) for one in traced.findings),
-        unseen=renamed(traced.unseen),
-        remarks=renamed(traced.remarks),
-    )
-
-
 def _with_missing(traced: Trace, missing: list[str]) -> Trace:
     """A trace that does not vouch for layers of which the checkpoint lacks weights."""
-    layers: dict[int, list[str]] = {}
-    for name in missing:
-        if (number := IN_LAYER.search(name)) is not None:
-            layers.setdefault(int(number[1]), []).append(name)
-    lines = (
-        f"layer {number}: {', '.join(names[:2])}{', …' * (len(names) > 2)}, as no file of the "
-        "folder holds it: random numbers ran instead"
-        for number, names in sorted(layers.items())
-    )
+    numbers = sorted({*map(int, IN_LAYER.findall(" ".join(missing)))})
+    inside = {n: [name for name in missing if f".{n}." in name] for n in numbers}
     rest = [name for name in missing if not IN_LAYER.search(name)]
-    remark = f"random numbers ran, as no file of the folder holds {', '.join(rest[:4])}"
+    lines = {f"layer {n}: ": own for n, own in inside.items()} | ({"": rest} if rest else {})
+    texts = [
+        f"{place}random numbers ran, as no file of the folder holds {', '.join(names[:4])}"
+        for place, names in lines.items()
+    ]
     return replace(
-        traced, unseen=(*traced.unseen, *lines), remarks=(*traced.remarks, *[remark] * bool(rest))
-    )
+        traced, unseen=(*traced.unseen, *texts[: len(inside)]),
+        remarks=(*traced.remarks, *texts[len(inside) :]),
+    )  # fmt: skip
 
 
 @checked_call

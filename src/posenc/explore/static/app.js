@@ -13,7 +13,7 @@ import { drawn } from "./play.js";
 import { showReadout } from "./readout.js";
 import { firstRoom, sized, unfit } from "./room.js";
 import { Address, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
-import { embedded, fetched, frozen, latest, NotStored, served } from "./transport.js";
+import { embedded, fetched, frozen, latest, NotStored, served, source } from "./transport.js";
 import { showTour } from "./tour.js";
 
 const stored = embedded(found("frames"));
@@ -79,7 +79,7 @@ function leave() {
 
 const own = new Kept("posenc-before-tour");
 const theme = new Theme(() => request());
-const load = stored ? frozen(stored) : served(host.ask ?? fetched);
+const load = source.load ?? (stored ? frozen(stored) : served(host.ask ?? fetched));
 const ask = latest(load, { show, gone, back, failed, asking });
 
 // --- showing --------------------------------------------------------------------------------------
@@ -176,9 +176,9 @@ function unmoved() {
   draw(true);
 }
 
-/** A frozen page whose address names a state that it lacks begins with its first one. */
+/** A page without Python whose address names a state that it lacks begins with its first one. */
 function startAgain() {
-  const [{ state: first }] = stored.states;
+  const first = stored ? stored.states[0].state : {};
   if (JSON.stringify(first) === JSON.stringify(state)) return;
   state = first;
   request();
@@ -333,7 +333,7 @@ const panels = new Panels(byId("panels"), deeds);
 byId("theme").addEventListener("click", () => theme.toggle());
 byId("help").addEventListener("click", showHelp);
 found("compare")?.addEventListener("click", compare);
-byId("show-python").addEventListener("click", () => frame && showPython(frame.header));
+found("show-python")?.addEventListener("click", () => frame && showPython(frame.header));
 found("data-table")?.addEventListener("click", () => {
   load({ query: { ...query(state), numbers: "1" } }).then(
     (next) => showTable(next.header),
@@ -354,7 +354,7 @@ const MOVES = { ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowUp: ["y", -1], 
 const COMMANDS = {
   "[": () => tabs.step(-1, false),
   "]": () => tabs.step(1, false),
-  ...(stored ? {} : { f: find, c: compare }),
+  ...(stored || source.load ? {} : { f: find, c: compare }),
   t: () => theme.toggle(),
   "?": showHelp,
 };
@@ -409,10 +409,10 @@ addEventListener("resize", () => {
 
 sized();
 host.page.classList.remove("dead");
-if (stored) {
+if (stored || source.load) {
   host.page.classList.toggle("inset", parent !== window);
   const height = () => parent.postMessage({ posencHeight: host.page.getBoundingClientRect().height }, "*");
   if (parent !== window) new ResizeObserver(height).observe(host.page);
-  byId("lead").after(el("p", { class: "hint", id: "stored" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
+  if (stored) byId("lead").after(el("p", { class: "hint", id: "stored" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
 }
 request();

@@ -101,7 +101,7 @@ export function showHelp() {
     keyList(KEYS.filter(([key]) => found("compare") || !["f", "c"].includes(key))),
     el("h3", {}, "Pointer on a picture"),
     keyList(POINTER),
-    el("p", { class: "hint" }, "Every number and text on this page was computed by posenc in Python; nothing is sent elsewhere. The address holds the state: Copy link keeps it."),
+    el("p", { class: "hint" }, `Every number and text on this page was computed ${found("show-python") ? "by posenc in Python" : "in this page, with the numbers of posenc"}; nothing is sent elsewhere. The address holds the state: Copy link keeps it.`),
   );
 }
 

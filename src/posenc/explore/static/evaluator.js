@@ -7,7 +7,7 @@
  *  The product wraps around as the circle does, so no position loses a digit. What posenc refuses is a
  *  RangeError in posenc's words. Nothing here needs a document, a package or a network. */
 
-import { exact, exp, float, floor, least, ln, logarithm, most, ONE, over, parts, PI, times, whole } from "./fixed.js";
+import { exact, exp, float, floor, integral, least, ln, logarithm, most, ONE, over, parts, PI, times } from "./fixed.js";
 
 const LARGEST = 2 ** 40; // radians per position; beyond it no integer position tells frequencies apart
 const APART = 0.001; // between bounds of YaRN's ramp that fall together: it becomes a step
@@ -17,15 +17,15 @@ function refuse(what, expected, received, advice = "") {
 }
 
 /** A float as Python writes it. */
-const real = (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x).replace("Infinity", "inf").replace("NaN", "nan").replace(/e([+-])(\d)$/, "e$10$2"));
+export const pythonFloat = (x) => (Number.isInteger(x) && Math.abs(x) < 1e16 ? `${x}.0` : String(x).replace("Infinity", "inf").replace("NaN", "nan").replace(/e([+-])(\d)$/, "e$10$2"));
 
 function integer(what, x) {
-  if (!Number.isSafeInteger(x)) refuse(what, "an integer", typeof x === "number" ? real(x) : `'${x}'`);
+  if (!Number.isSafeInteger(x)) refuse(what, "an integer", typeof x === "number" ? pythonFloat(x) : `'${x}'`);
 }
 
 function finite(what, x) {
   if (typeof x !== "number") refuse(what, "a number", `'${x}'`);
-  if (!Number.isFinite(x)) refuse(what, "a finite number", real(x));
+  if (!Number.isFinite(x)) refuse(what, "a finite number", pythonFloat(x));
 }
 
 /** A share, from 0 to 1. */
@@ -37,25 +37,29 @@ function stretches(rule, { factor, originalLength }, advised = "It is the length
   finite(`${rule}: factor`, factor);
   const faster = ` To turn faster, as this asks for, multiply all frequencies: ladder=posenc.Ladder(first=${Number((1 / factor).toPrecision(6))}).`;
   const advice = `The factor is the new length over the old one.${factor > 0 ? faster : ""}`;
-  if (factor < 1) refuse(`${rule}: factor`, "a number of at least 1", real(factor), advice);
+  if (factor < 1) refuse(`${rule}: factor`, "a number of at least 1", pythonFloat(factor), advice);
   if (rule === "Linear" || rule === "NTK") return;
   integer(`${rule}: original_length`, originalLength);
   if (originalLength < 1) refuse(`${rule}: original_length`, "at least 1 position", originalLength, advised);
 }
 
 /** How far each rung is interpolated by YaRN, from 0 to 1. */
-function ramp(count, logBase, width, { originalLength, fast = 32, slow = 1, truncate = true }) {
-  if (!(slow > 0 && slow <= fast)) {
-    refuse("YaRN", "0 < beta_slow < beta_fast, or equal with the ramp of the index", `${real(slow)} and ${real(fast)}`);
+function rampOf(rungs, logBase, width, { originalLength, fast = 32, slow = 1, truncate = true, ramp = "index" }) {
+  if (!(slow > 0 && (slow < fast || (slow === fast && ramp === "index")))) {
+    refuse("YaRN", "0 < beta_slow < beta_fast, or equal with the ramp of the index", `${pythonFloat(slow)} and ${pythonFloat(fast)}`);
   }
-  const index = (turns) => BigInt(width) * over(ln(over(whole(originalLength), times(exact(turns), 2n * PI))), 2n * logBase);
+  if (ramp === "turns") {
+    const turns = (f) => over(BigInt(originalLength) * f, 2n * PI);
+    return rungs.map((f) => ONE - within(over(turns(f) - exact(slow), exact(fast) - exact(slow))));
+  }
+  const index = (turns) => BigInt(width) * over(ln(over(integral(originalLength), times(exact(turns), 2n * PI))), 2n * logBase);
   let [low, high] = [index(fast), index(slow)];
   if (truncate) [low, high] = [floor(low), -floor(-high)];
-  [low, high] = [most(low, 0n), least(high, whole(width - 1))];
+  [low, high] = [most(low, 0n), least(high, integral(width - 1))];
   const expected = "a length in which some pair completes more than beta_slow turns";
   if (low > high) refuse("YaRN: original_length", expected, originalLength);
   if (low === high) high += exact(APART);
-  return Array.from({ length: count }, (_, j) => within(over(whole(j) - low, high - low)));
+  return rungs.map((_, j) => within(over(integral(j) - low, high - low)));
 }
 
 /** What each rule makes of the frequencies of a ladder. */
@@ -68,13 +72,13 @@ const RULES = {
   },
   proportional(rungs, { fraction }, width) {
     finite("Proportional: fraction", fraction);
-    if (fraction < 0 || fraction > 1) refuse("Proportional: fraction", "from 0 to 1", real(fraction));
+    if (fraction < 0 || fraction > 1) refuse("Proportional: fraction", "from 0 to 1", pythonFloat(fraction));
     return rungs.map((f, j) => (j < Math.floor((fraction * width) / 2) ? f : 0n));
   },
   llama3(rungs, scaling) {
     const { factor, originalLength, low = 1, high = 4 } = scaling;
     stretches("Llama3", scaling);
-    if (!(low > 0 && low <= high)) refuse("Llama3", "0 < low_freq_factor <= high_freq_factor", `${real(low)} and ${real(high)}`);
+    if (!(low > 0 && low <= high)) refuse("Llama3", "0 < low_freq_factor <= high_freq_factor", `${pythonFloat(low)} and ${pythonFloat(high)}`);
     const [from, to] = [exact(low), exact(high)];
     return rungs.map((f) => {
       const turns = over(BigInt(originalLength) * f, 2n * PI);
@@ -85,14 +89,14 @@ const RULES = {
   longrope(rungs, { divisors, factor = 1, originalLength }) {
     stretches("LongRoPE", { factor, originalLength });
     const smallest = Math.min(...divisors, 1);
-    if (!(smallest > 0)) refuse("LongRoPE", "positive divisors", real(smallest));
+    if (!(smallest > 0)) refuse("LongRoPE", "positive divisors", pythonFloat(smallest));
     if (factor > 1 && originalLength < 2) refuse("LongRoPE: original_length", "at least 2 positions", originalLength);
     if (divisors.length !== rungs.length) refuse("LongRoPE", `${rungs.length} numbers, one for each frequency`, divisors.length);
     return rungs.map((f, j) => over(f, exact(divisors[j])));
   },
   yarn(rungs, scaling, width, logBase) {
     stretches("YaRN", scaling);
-    const shares = ramp(rungs.length, logBase, width, scaling);
+    const shares = rampOf(rungs, logBase, width, scaling);
     return rungs.map((f, j) => times(f, ONE - shares[j]) + times(over(f, exact(scaling.factor)), shares[j]));
   },
 };
@@ -104,11 +108,11 @@ function sharper({ rule, factor = 1, originalLength }) {
 }
 
 /**
- * The frequencies base ** (-2j/d) after a rule: `steps` (BigInt, 2 ** 64 to the turn, per position),
+ * The frequencies first * base ** (-(j + start) / divisor), divisor d/2, after a rule: `steps` (BigInt, 2 ** 64 to the turn, per position),
  * `frequencies` (float64, radians per position) and `factor`, which cosines and sines are multiplied by.
  * `of` names the encoding: a RoPE has an even width, a Sinusoidal any.
  */
-export function ladder({ dim, base = 10000, scaling = { rule: "none" }, of = "RoPE" }) {
+export function ladder({ dim, base = 10000, scaling = { rule: "none" }, of = "RoPE", first = 1, start = 0, divisor = dim / 2 }) {
   integer(`${of}: dim`, dim);
   const rotary = of === "RoPE";
   const advice = "`dim` is the rotated width; a wider head passes its other channels through.";
@@ -117,7 +121,7 @@ export function ladder({ dim, base = 10000, scaling = { rule: "none" }, of = "Ro
   }
   if (typeof base !== "number") refuse(`${of}: base`, "a number or a tuple of a number", `'${base}'`);
   finite(`${of}: base`, base);
-  if (base <= 0) refuse(`${of}: base`, "a positive number", real(base));
+  if (base <= 0) refuse(`${of}: base`, "a positive number", pythonFloat(base));
   const count = Math.ceil(dim / 2);
   if (count > 2 ** 18) refuse("Arrangement", "at most 262144 pairs", count);
   const { rule } = scaling;
@@ -129,15 +133,20 @@ export function ladder({ dim, base = 10000, scaling = { rule: "none" }, of = "Ro
     if (dim <= 2) refuse("NTK", expected, `a width of ${dim}`);
     logBase += (ln(exact(scaling.factor)) * BigInt(dim)) / BigInt(dim - 2);
   }
-  const fastest = Math.exp((-float(logBase) * 2 * (count - 1)) / dim);
+  const exponent = (x) => (divisor ? over(-times(logBase, exact(x)), exact(divisor)) : 0n); // one rung needs no ratio
+  const last = float(exponent(start + count - 1));
+  const fastest = first * Math.exp(Math.max(last, float(exponent(start))));
   if (fastest > LARGEST) refuse("Ladder", "frequencies up to 2**40 rad/position", fastest.toPrecision(3));
-  const ratio = exp((-2n * logBase) / BigInt(dim));
-  const plain = [ONE];
+  const ratio = exp(exponent(1));
+  const plain = [times(exact(first), exp(exponent(start)))];
   while (plain.length < count) plain.push(times(plain.at(-1), ratio));
   const rungs = RULES[rule](plain, scaling, dim, logBase);
   const unit = over(ONE << 63n, PI); // 2 ** 64 / (2 pi)
   const steps = rungs.map((f) => BigInt.asIntN(64, (times(f, unit) + ONE / 2n) / ONE));
-  return { steps, frequencies: Float64Array.from(rungs, float), factor: sharper(scaling) };
+  // Below 2 ** -196 digits are lost; such a pair stands still at every position, and its size comes from floats.
+  const inFloats = (j) => first * Math.exp((-float(logBase) * (j + start)) / divisor);
+  const frequencies = Float64Array.from(rungs, (f, j) => (f >> 60n || rule !== "none" ? float(f) : inFloats(j)));
+  return { steps, frequencies, factor: sharper(scaling) };
 }
 
 // --- phases ----------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ export const ONE = 1n << BITS;
 
 export const times = (a, b) => (a * b) >> BITS;
 export const over = (a, b) => (a << BITS) / b;
-export const whole = (n) => BigInt(n) << BITS;
+export const integral = (n) => BigInt(n) << BITS;
 export const least = (a, b) => (a < b ? a : b);
 export const most = (a, b) => (a > b ? a : b);
 export const floor = (x) => (x >> BITS) << BITS;

@@ -113,6 +113,9 @@ export function frozen({ states }) {
   };
 }
 
+/** Where frames come from in a page that makes them itself; `computed.js` sets it before the page begins. */
+export const source = { load: null };
+
 /** The frames embedded in the page, or null on a served one. */
 export function embedded(node) {
   return node ? JSON.parse(node.textContent) : null;

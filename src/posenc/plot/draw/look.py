@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict
@@ -163,7 +164,7 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
             fits(value) and (not words or value in words),
             f" {picture}: {name}",
             ", ".join(words) or expected,
-            repr(value)[:60],
+            reprlib.repr(value),
         )
 
 

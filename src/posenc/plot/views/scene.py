@@ -78,8 +78,8 @@ def data(
         counts = np.shape(sides) == (2,) and all(map(is_count, sides)) and any(sides) == all(sides)
         fits = counts and least <= min(sides) <= max(sides) <= MOST
         require(fits, f" scene: {name}", f"two sides of {least} to {MOST} tokens", repr(sides))
-    grids = {"picture": image, "reference": reference}
-    sizes = {part: (1, *sides) for part, sides in grids.items() if any(sides)} | {"text": text}
+    grids = (("picture", image), ("reference", reference))
+    sizes = {part: (1, *sides) for part, sides in grids if any(sides)} | {"text": text}
     several = list(MODELS) if configs is None else configs
     models = tuple(
         _placed(config, sizes)
@@ -109,11 +109,15 @@ def data(
 
 def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
     """A scene as one model places it, or the reason why not."""
-    name = config if isinstance(config, str) and config in MODELS else ""
     text = config if isinstance(config, str) else "{"
-    there = "{" in text or ("\0" not in text and Path(text).exists())
-    known = "a config of diffusers, its file or the name of a model"
-    require(name or there, " scene: configs", known, repr(config)[:80], suggest(config, MODELS))
+    name = text if text in MODELS else ""
+    require(
+        name or "{" in text or ("\0" not in text and Path(text).exists()),
+        " scene: configs",
+        "a config of diffusers, its file or the name of a model",
+        repr(config)[:80],
+        suggest(config, MODELS),
+    )
     plan = explain(MODELS.get(name, config))
     rules: list[Any] = [
         (entry.spec, entry.positions)

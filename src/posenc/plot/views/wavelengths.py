@@ -101,7 +101,7 @@ def _ladder(spec: Any, label: str, length: int | None) -> SpecWavelengths:
 def _sentence(ladder: SpecWavelengths, length: int | None, *, alone: bool) -> str:
     text = "no pair turns"
     if not math.isinf(ladder.last):
-        longest = number(ladder.last) if ladder.last < 100 else whole(ladder.last)
+        longest = whole(ladder.last) if 100 <= ladder.last < 1e15 else number(ladder.last)
         text = f"the longest wavelength is {longest} positions"
     often = ladder.often_said
     if alone and often is not None and ladder.last < often * (1 - 1e-9):

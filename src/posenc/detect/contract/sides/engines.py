@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from posenc._core.errors import PosencError, bad_argument
-from posenc.detect.contract.contract import Part
-from posenc.detect.contract.make import described, parts_of
-from posenc.detect.contract.sides.side import Comparand, Implementation
-from posenc.detect.explain import to_hf
+from posenc._core.errors import PosencError, bad_argument, bad_data, refuse_data
+from posenc.detect.contract.make import parts_of
+from posenc.detect.contract.sides.mlx import of_mlx
+from posenc.detect.contract.sides.side import Comparand
 from posenc.detect.facts import facts
-from posenc.detect.facts.folders import library
-from posenc.detect.subject import CannotAsk
-from posenc.detect.subject.ask import protocol
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.detect.facts.engines import as_read
+from posenc.presets.families import engines
+
+TOWERS = ("vision", "audio", "encoder")  # of which the tables say nothing
 
 
 def of_engine(text: str, name: str, other: Any = None) -> Comparand:
-    """An engine as a side: `NAME=CONFIG`, or `NAME` for the config that the other side is."""
-    engine, _, path = text.replace(" ", "=", 1).partition("=")
+    """An engine as a side: `NAME=CONFIG`, or `NAME` for the config that the other side is.
+
+    `NAME@RELEASE` asks for a release; else the installed one is meant, or that of the table.
+    """
+    called, _, path = text.replace(" ", "=", 1).partition("=")
+    engine, named, release = called.partition("@")
     if engine not in ENGINES:
         expected = f"engine:NAME or engine:NAME=CONFIG with one of {', '.join(ENGINES)}"
         raise bad_argument("diff", expected, repr(name))
+    if table := engines().get(TABLES.get(engine, "")):
+        check_release(f"diff: {name}", engine, table["release"], release)
+    elif named:
+        raise bad_argument("diff", f"{engine} without a release", repr(name))
     config = None
     source = Path(path) if path else other
     try:
@@ -32,47 +41,42 @@ def of_engine(text: str, name: str, other: Any = None) -> Comparand:
         if path:
             raise
     if config is None:
-        todo = f"Write engine:{engine}=CONFIG."
+        todo = f"Write engine:{called}=CONFIG."
         raise bad_argument("diff", "a config for the engine", f"{name} alone", todo)
     return ENGINES[engine](config, name)
 
 
-def of_vllm(config: Any, name: str) -> Comparand:
-    """The rotary classes of vLLM for the parts of a config."""
-    caller = f"diff: {name}"
-    layers = library(
-        "vllm.model_executor.layers.rotary_embedding", "whose classes are asked", caller
+def check_release(caller: str, engine: str, known: str, release: str) -> None:
+    """Refuse another release than the table is of: one that is named, or else is installed."""
+    found = next((one.version for one in metadata.distributions(name=engine)), known)
+    refuse_data(
+        (release or found) != known,
+        caller,
+        f"{engine} {known}, of which the table is",
+        release or f"{found}, which is installed",
+        f"Of another release nothing is known; engine:{engine}@{known} asks for this one.",
     )
-    torch = library("torch", "which vLLM is built with", caller)
-    data = to_hf(config, "hf5").config
-    data = data.get("text_config", data)
-    parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
-
-    def answers(part: Part, _: object) -> tuple[Implementation]:
-        if (own := parts.get(part.name)) is None or not isinstance(own.spec, RotarySpec):
-            raise CannotAsk("vLLM's rotary classes have nothing for it")
-        try:
-            width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
-            length, rope = data["max_position_embeddings"], data["rope_parameters"]
-            rope = dict(rope.get(part.name.rpartition(".")[2], rope))
-            module = layers.get_rope(
-                width, length, own.spec.channels.order == "half", rope, torch.float32
-            )
-        except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:80]}"
-            raise CannotAsk(f"vLLM makes no rotation of its config ({reason})") from error
-        turn = getattr(module, "forward_native", module.forward)
-
-        return (
-            Implementation(protocol(
-                lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
-                dim=width, axes=len(own.spec.axes), library="torch",
-            )),
-        )  # fmt: skip
-
-    remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
-    return Comparand(name, whole=False, answers=answers, remarks=(remark,))
 
 
-# An engine: the side that it is for a config, which is called by a name.
-ENGINES: dict[str, Callable[[Any, str], Comparand]] = {"vllm": of_vllm}
+def of_table(config: Any, name: str, *, engine: str) -> Comparand:
+    """What the table of an engine says that it makes of a config, in the words of the specs."""
+    caller = f"diff: {name}"
+    reading = as_read(engine, config)
+    if reading.config is None:
+        raise bad_data(caller, f"a config of which is known what {engine} makes", reading.why)
+    plan = facts(reading.config).plan
+    parts = tuple(
+        part.replace(window=None, whole=False, positions=None)
+        for part in parts_of(plan)
+        if part.kind == "rotary" and not part.name.startswith(TOWERS)
+    )
+    says = f"{name}: {reading.release}, {reading.source}: a table of its rotations, which was asked"
+    changes = (f"{name}: {change}" for change in reading.changes)
+    return Comparand(name, parts, whole=False, remarks=(says, *changes), model=plan)
+
+
+TABLES = {name.lower(): name for name in ("vLLM", "SGLang", "llama.cpp")}
+# An engine by its name: the side that it is for a config, which is called by another name.
+ENGINES: dict[str, Callable[[Any, str], Comparand]] = {
+    name: functools.partial(of_table, engine=engine) for name, engine in TABLES.items()
+} | {"mlx": of_mlx}

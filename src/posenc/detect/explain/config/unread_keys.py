@@ -208,7 +208,7 @@ def note_unread(keys: Keys, notes: Notes) -> None:
         if isinstance(keys.data.get(key), str) and keys.data[key]:
             notes.warning(
                 f"{keys.where(key)}={keys.data[key][:80]!r} was not read: the tower that it "
-                "names has a file of its own, and is in no entry"
+                "names has a file of its own, and the plan leaves it out"
             )
     for key in unread(keys):
         notes.warning(told_of(f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read", key))

@@ -19,35 +19,34 @@ ROUND = 1e-2  # of a factor, in whatever dtype
 GLANCE = 512  # rows that tell the frequencies; all others are held against them
 
 
-def sines_of(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """By the names of cosines: their sines, whose name differs in that word alone."""
-    alike = {name: arrays.get(name.replace("cos", "sin")) for name in arrays if "cos" in name}
-    return {
-        name: sines
-        for name, sines in alike.items()
-        if sines is not None
-        and sines.shape == arrays[name].shape
-        and {sines.dtype, arrays[name].dtype} <= EPS.keys()
-    }
+def judge_pair(cos: Array, arrays: Mapping[str, Array]) -> Finding | None:
+    """The rotation of cosines and the sines beside them; None where they are no such pair.
 
-
-def judge_pair(cos: Array, sin: Array) -> Finding | None:
-    """The rotation whose angles have these cosines and sines; None where they are no such pair."""
-    rows, *width = (size for size in cos.shape if size > 1)
-    if rows < LEAST_ROWS or len(width) != 1 or cos.size > MOST_ENTRIES:
+    The names of both differ in `cos` and `sin` alone.
+    """
+    sin, shape = arrays.get(cos.name.replace("cos", "sin"), cos), [n for n in cos.shape if n > 1]
+    if (
+        sin is cos
+        or sin.shape != cos.shape
+        or not {cos.dtype, sin.dtype} <= EPS.keys()
+        or len(shape) != 2
+        or cos.size > MOST_ENTRIES
+    ):
         return None
-    parts = (np.asarray(each.read(), np.float64).reshape(rows, -1) for each in (cos, sin))
-    values = next(parts) + 1j * next(parts)
-    first, second = np.split(values[:, : width[0] // 2 * 2], 2, axis=1)
-    columns = "each pair stands once"
-    if np.array_equal(first, second):
-        values, columns = first, "pair j stands in the columns j and j + d/2"
-    elif np.array_equal(values[:, ::2], values[:, 1::2]):
-        values, columns = values[:, ::2], "pair j stands in the columns 2j and 2j + 1"
-    size = float(np.abs(values[0]).mean())
-    if values.shape[1] < LEAST or not np.allclose(np.abs(values), size, rtol=0.02):
+    real, imaginary = (np.asarray(a.read(), np.float64).reshape(shape) for a in (cos, sin))
+    values, half = real + 1j * imaginary, shape[1] // 2
+    layouts = (
+        ("columns j and j + d/2", values[:, :half], values[:, half:]),
+        ("columns 2j and 2j + 1", values[:, ::2], values[:, 1::2]),
+        ("column j", values, values),
+    )
+    alike = (layout for layout in layouts if np.array_equal(*layout[1:]))
+    columns, values, _ = next(alike, layouts[-1])  # NaN is like nothing
+    size, rows = float(np.abs(values[0]).mean()), shape[0]
+    uneven = not np.allclose(np.abs(values), size, rtol=ROUND)
+    if uneven or rows < LEAST_ROWS or values.shape[1] < LEAST:
         return None
-    dtype = dtype_of(np.concatenate([values.real, values.imag]), cos.dtype)
+    dtype = dtype_of(real, cos.dtype)
     seen = PairTurns(np.arange(rows), unit_of(values), rows, dtype, sized=False)
     speeds = estimated(seen.rows(np.arange(min(rows, GLANCE))))
     vector = Array(f"{cos.name}, {sin.name}", cos.dtype, speeds.shape, lambda a, b: speeds[a:b])
@@ -57,13 +56,14 @@ def judge_pair(cos: Array, sin: Array) -> Finding | None:
     spec: Any = finding.spec
     wanted = expected(spec, seen)
     off, wrong = off_by(spec, seen, wanted)
-    factor = size / float(np.abs(wanted[0]).mean())
-    remarks = [text for text in finding.remarks if text != PAIRING]
-    remarks.append(f"in these cosines and sines {columns}; 'half' stands here for any pairing")
-    if abs(factor - 1) > ROUND:
-        remarks.append(f"they are multiplied by {factor:.6g}, which the spec leaves out")
-    if wrong.any():
-        worst = int(np.flatnonzero(wrong)[0])
-        remarks.append(f"row p is taken for position p, and row {worst} is off by {off[worst]:.2g}")
+    factor, worst = size / float(np.abs(wanted[0]).mean()), int(np.argmax(wrong))
+    remarks = [
+        *(text for text in finding.remarks if text != PAIRING),
+        f"pair j has {columns} of these cosines and sines; 'half' stands here for any pairing",
+        *[f"they are multiplied by {factor:.6g}, which the spec leaves out"]
+        * (abs(factor - 1) > ROUND),
+        *[f"row p is taken for position p, and row {worst} is off by {off[worst]:.2g}"]
+        * bool(wrong.any()),
+    ]
     verdict = "close" if wrong.any() and finding.verdict == "claimed" else finding.verdict
     return replace(finding, shape=cos.shape, verdict=verdict, remarks=tuple(remarks))

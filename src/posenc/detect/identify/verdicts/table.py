@@ -30,6 +30,10 @@ SAMPLE = 512  # rows and columns that the measures of learned tables look at
 APART = 10.0  # bits by which a start must be plainer than its rivals
 FAR = 12.0  # bits to write a start beyond those that people choose
 LEAST_ROWS = 4
+BOTH = (
+    "if these are cosines or sines of a rotation, both tell it together: "
+    "posenc.identify({'cos': cos, 'sin': sin})"
+)
 
 
 def looks_sinusoidal(array: Array) -> bool:
@@ -218,10 +222,7 @@ def _likeness(array: Array) -> Finding:
                 array, _rows(array, shape[0], min(rows, max(MOST_ENTRIES // width, 1))), fits[0]
             )
     name, off = _nearest(values)
-    parts = {1.0: "cosines", 0.0: "sines"} if np.abs(values).max() <= 1 + eps else {}
-    part = parts.get(float(values[0, 0])) if np.ptp(values[0]) == 0 else None
-    alone = f"{part} of a rotation are told with the other part beside them: "
-    alone += "posenc.identify({'cos': cos, 'sin': sin})"
+    of_pairs = np.ptp(values[0]) == 0 and np.abs(values).max() <= 1 + eps
     measures = {**measures_of(values), "nearest_residual": off}
     return finding_of(
         array,
@@ -233,7 +234,7 @@ def _likeness(array: Array) -> Finding:
                 f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the "
                 "table's size"
             ),
-            *((alone,) if part else ()),
+            *[BOTH] * (of_pairs and values[0, 0] in (0, 1)),
         ),
     )
 

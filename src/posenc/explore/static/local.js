@@ -1,0 +1,152 @@
+/** Frames made in the page, without Python: a third source beside the server and the notebook. A frame has the
+ *  contract of posenc/explore/frame.py; what cannot be made is refused, never replaced by a neighbour. */
+
+import { describe, Grid, make, withNames } from "./grammar.js";
+import { attentionFrame } from "./local_attention.js";
+import { biasFrame } from "./local_bias.js";
+import { distanceFrame } from "./local_distance.js";
+import { rotateFrame } from "./local_rotate.js";
+import { stretchFrame } from "./local_stretch.js";
+import { tableFrame } from "./local_table.js";
+import { wavesFrame } from "./local_waves.js";
+import { whole } from "./numbers.js";
+import { read } from "./reading.js";
+
+const VIEWS = {
+  attention: attentionFrame,
+  table: tableFrame,
+  waves: wavesFrame,
+  distance: distanceFrame,
+  rotate: rotateFrame,
+  bias: biasFrame,
+  stretch: stretchFrame,
+};
+const SECTIONS = ["encoding", "view", "cursor", "find", "page"]; // in the order of their controls
+const LIGHT = new Set(["cursor", "zoom", "find"]); // what moves without changing the picture
+const LONGEST_KEPT = 200; // characters of a key that belongs to another view
+const ELSEWHERE = "The picture is not the one that this stop explains; its question waits.";
+
+function unpacked({ data, shape }, Type = Uint8Array) {
+  const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
+  return new Grid(new Type(bytes.buffer), shape);
+}
+
+/** What a control shows of a field, with its present text. */
+function control([field, text], shape) {
+  const { key, label, kind, low, high, step, scale, options, hint, section, plays } = field;
+  const sent = kind === "integer" || kind === "real" ? "number" : kind;
+  return { key, label, kind: sent, value: text, min: low, max: high, step, scale, options, hint, section, plays, more: !shape.first.includes(key) };
+}
+
+function controls(scene, dead) {
+  const hidden = new Set(["v", "tour", "reveal", "find", ...dead]);
+  const shown = scene.fields.filter(([{ key, kind, options }]) => !hidden.has(key) && !(kind === "choice" && options.length < 2));
+  return SECTIONS.flatMap((section) => shown.filter(([field]) => field.section === section).map((pair) => control(pair, scene.shape)));
+}
+
+/** What the address should hold: all that was set, as it was set. */
+function addressOf(scene) {
+  const own = Object.fromEntries(scene.fields.map(([{ key }, text]) => [key, text]));
+  const kept = Object.entries(scene.raw).filter(([key, text]) => key in own || text.length <= LONGEST_KEPT);
+  const asked = new Set(["w", "h", "theme", "since", "numbers", "k"]);
+  return { ...Object.fromEntries(kept.filter(([key]) => !asked.has(key))), v: scene.shape.id };
+}
+
+function stateOf(scene, known) {
+  const own = Object.fromEntries(scene.fields.map(([{ key }, text]) => [key, text]));
+  const kept = Object.entries(addressOf(scene)).filter(([key]) => key in own || known.has(key));
+  return { k: "1", ...Object.fromEntries(kept), ...own };
+}
+
+/** Where the cursor stands, if that is not where it was set. */
+function moved(scene, cursor) {
+  const labels = Object.fromEntries(scene.fields.map(([{ key, label }]) => [key, label]));
+  return Object.values(cursor).filter((place) => place && place.key in scene.asked && scene.asked[place.key] !== place.value)
+    .map(({ key, value, min, max }) => `${labels[key]} ${whole(scene.asked[key])} is not drawn here; the cursor stands at ${whole(value)}, of ${whole(min)} to ${whole(max)}.`);
+}
+
+/** Whether two states are one picture, wherever the cursor stands in it. */
+function alike(scene, meant) {
+  if (scene.shape !== meant.shape || JSON.stringify(scene.a) !== JSON.stringify(meant.a)) return false;
+  return meant.fields.every(([{ key, section }]) => LIGHT.has(section) || scene.values[key] === meant.values[key]);
+}
+
+/** What a stop of the tour says of the present state. */
+function stopOf(scene, data) {
+  const { tour, reveal } = scene.values;
+  if (!tour || !data.tour[tour - 1]) return null;
+  const [hidden, shown] = data.tour[tour - 1];
+  const here = reveal ? shown : hidden;
+  const own = { ...hidden.state, ...(reveal ? shown.reveal : {}) };
+  const meant = read(own, data);
+  if (!alike(scene, meant)) return { ...here, text: ELSEWHERE, question: "", choices: [], explanation: "", answered: false, here: own };
+  let { text } = here;
+  if (reveal && !alike(meant, read(hidden.state, data))) text = `Before the answer: ${text}`;
+  const texts = Object.fromEntries(meant.fields.map(([{ key }, value]) => [key, value]));
+  const away = scene.fields.filter(([{ key, section }, value]) => key in own && LIGHT.has(section) && value !== texts[key]);
+  if (!away.length) return { ...here, text };
+  return { ...here, text: `${text} Moved since: ${away.map(([{ label }, value]) => `${label} ${value}`).join(", ")}.`, here: own };
+}
+
+/** The answer to a search that a lesson or a stop asks; any other needs Python. */
+function foundBy(scene, finds, problems) {
+  const asked = { find: scene.values.find, ...Object.fromEntries(scene.fields.map(([{ key }, text]) => [key, text])) };
+  if (!asked.find) return null;
+  const known = finds.find((one) => ["find", "d", "n", "order", "ladder"].every((key) => one[key] === asked[key]));
+  if (!known) problems.push({ field: "find", message: "This page does not search. Run posenc explore to do so." });
+  return known?.answer ?? null;
+}
+
+/** The state that a request opens: that of its stop of the tour, where it says nothing itself. */
+function opened(query, data) {
+  const [hidden, shown] = data.tour[Number(query.tour) - 1] ?? [];
+  if (!hidden) return query;
+  return { ...hidden.state, ...(query.reveal === "1" ? shown.reveal : {}), ...query };
+}
+
+/**
+ * A source of frames from what `tools/local_data.py` wrote: a function of a request, as `served` and `frozen`
+ * give one. It raises NotStored for a state that the page cannot make.
+ */
+export function local(data) {
+  describe(data.grammar);
+  const known = new Set([...Object.values(data.shapes).flatMap(({ fields }) => fields.map(({ key }) => key)), "p", "j"]);
+  const palettes = Object.fromEntries(Object.entries(data.palette).map(([theme, { series, ...maps }]) => [theme, { ...Object.fromEntries(Object.entries(maps).map(([name, map]) => [name, unpacked(map)])), series }]));
+  const weights = Object.fromEntries(Object.entries(data.heads.weights).map(([name, rows]) => [name, unpacked(rows, Float32Array)]));
+  const heads = { about: data.heads.about, weights };
+  const views = Object.keys(VIEWS).map((id) => ({ id, label: data.shapes[id].label, title: data.shapes[id].title }));
+  return async ({ query }) => {
+    const scene = read(opened(query, data), data);
+    const page = VIEWS[scene.shape.id](scene, { heads, entries: data.entries, stretching: data.stretching });
+    const problems = [...scene.problems, ...(page.problems ?? [])].map(([field, message]) => ({ field, message }));
+    const answer = foundBy(scene, data.finds, problems);
+    const cursor = { x: null, y: null, ...page.cursor };
+    return withNames({
+      k: 1,
+      view: scene.shape.id,
+      state: stateOf(scene, known),
+      address: addressOf(scene),
+      defaults: Object.fromEntries(scene.fields.map(([field]) => [field.key, field.default])),
+      views,
+      title: scene.shape.title,
+      lead: page.lead,
+      controls: controls(scene, page.dead ?? []),
+      panels: page.panels,
+      readout: page.readout,
+      problems,
+      notes: [...scene.notes, ...moved(scene, cursor)],
+      say: page.say,
+      cursor,
+      zoom: page.zoom ?? null,
+      python: "",
+      command: "",
+      find: answer,
+      compares: false,
+      compare: null,
+      tour: stopOf(scene, data),
+      palette: palettes[scene.theme],
+      save: [],
+      data_table: query.numbers ? page.table : Boolean(page.table),
+    });
+  };
+}

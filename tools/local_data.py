@@ -1,0 +1,197 @@
+"""What a page that computes needs of Python: fields, labels, defaults of panels, colours, heads.
+
+    python tools/local_data.py FILE.json
+
+`explore/static/local.js` makes frames of it. Everything here is read from what the explorer has, so
+no word of a control, a title or a stop of the tour is written twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import dataclasses
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from posenc._core.numeric.ladder import Ladder
+from posenc._core.spec.answers import brief
+from posenc.detect.extend.rules import enlarged
+from posenc.encodings.rotary.rope import RoPE
+from posenc.encodings.table.sinusoidal import Sinusoidal
+from posenc.explore.frame import SERIES, frame
+from posenc.explore.server.protocol import unpack
+from posenc.explore.state import catalogue, fields, scene
+from posenc.explore.state.rows import EXPONENTS
+from posenc.explore.views import SHAPES
+from posenc.explore.views import stretch as view
+from posenc.learn import lesson, topics
+from posenc.learn.tour import stop, stops
+from posenc.plot import content, palette
+from posenc.plot.panels import grammar
+from posenc.plot.views import stretch
+
+VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias", "stretch")
+ENTRIES = ("sinusoidal", "rope", "alibi")
+OFFERED = {"qk": ("random", "previous", "content")}
+MAPS = {"diverging": palette.diverging, "cyclic": palette.cyclic, "sequential": palette.sequential}
+
+
+def data() -> dict[str, Any]:
+    """All of it, in plain types."""
+    texts = [(stop(n), stop(n, revealed=True)) for n in range(1, len(stops()) + 1)]
+    own = frozenset(f.key for shape in SHAPES.values() for f in shape.fields)
+    common = (scene.P, scene.J, scene.FIND, scene.TOUR, scene.REVEAL)
+    return {
+        "grammar": {n: _defaults(c) for n, c in vars(grammar).items() if _is_sent(c)},
+        "shapes": {view: _shape(SHAPES[view]) for view in VIEWS},
+        "entries": {name: _entry(name) for name in ENTRIES},
+        "fields": {field.key: _field(field) for field in common},
+        "known": sorted(scene._known(own)),
+        "none": "no positions",
+        "stretching": {"labels": stretch.RULES, "lines": _lines()},
+        "ladders": {name: _ladder(own) for name, own in EXPONENTS.items()},
+        "tour": texts,
+        "finds": list(_finds()),
+        "palette": {name: _palette(name) for name in ("light", "dark")},
+        "heads": {
+            "about": content._about(),
+            "weights": {name: _array(rows, "<f4") for name, rows in content._weights().items()},
+        },
+    }
+
+
+def _is_sent(cls: object) -> bool:
+    return isinstance(cls, type) and dataclasses.is_dataclass(cls)
+
+
+def _defaults(cls: Any) -> dict[str, Any]:
+    """The fields of a class that are sent, with their defaults; null where there is none."""
+    sent = [f for f in dataclasses.fields(cls) if not f.metadata.get("here")]
+    return {
+        **{f.name: None if f.default is dataclasses.MISSING else f.default for f in sent},
+        **{name: getattr(cls, name, None) for name in getattr(cls, "SENT", ()) if name == "kind"},
+        **({"ticks": None} if cls is grammar.Axis else {}),
+    }
+
+
+def _shape(shape: scene.ViewShape) -> dict[str, Any]:
+    names = ("id", "label", "title", "encoding", "defaults", "cursor", "zoom", "most", "first")
+    own = {name: getattr(shape, name) for name in names}
+    return {**own, "fields": [_field(field) for field in shape.fields]}
+
+
+def _entry(name: str) -> dict[str, Any]:
+    entry = catalogue.by_id()[name]
+    own = {"id": name, "label": entry.label, "group": entry.group, "kind": entry.kind}
+    views = [v for v in VIEWS if entry in catalogue.offered(v)]
+    return {**own, "views": views, "fields": [_field(field) for field in entry.fields]}
+
+
+SAMPLE: dict[str, Any] = {
+    "n": 7919.5,
+    "f": 6.5,
+    "trained": 7411,
+}  # stand for others
+
+
+def _lines() -> dict[str, Any]:
+    """What engines are told for each rule, with marks for the numbers of a state."""
+    spec = RoPE(64, pairing="half", base=SAMPLE["n"])
+    data = stretch.data(spec, original_length=SAMPLE["trained"], factor=SAMPLE["f"])
+    rules: dict[str, Any] = {}
+    none = ""
+    for rule in data.rules:
+        _, *blocks = view._lines(data, rule.name)
+        facts = [b for b in blocks if isinstance(b, grammar.Datum)]
+        written = {fact.label: _marked(fact.value, data.length) for fact in facts}
+        remarks = [b.text for b in blocks if isinstance(b, grammar.Prose)]
+        if written:
+            rules[rule.name] = (written, remarks)
+        else:
+            (none,) = remarks
+    return {"heading": "What to write", "none": none, "rules": rules}
+
+
+def _marked(text: str, length: int) -> str:
+    """A line with marks in place of its numbers."""
+    base = enlarged(RoPE(64, pairing="half", base=SAMPLE["n"]), SAMPLE["f"])
+    marks = {
+        f"--rope-scale {SAMPLE['f']:g}": "--rope-scale ⟨g⟩",
+        f"--rope-freq-base {base:.9g}": "--rope-freq-base ⟨baseG⟩",
+        str(base): "⟨base⟩",
+        str(length): "⟨length⟩",
+        **{str(value): f"⟨{key}⟩" for key, value in SAMPLE.items()},
+    }
+    for number, mark in marks.items():
+        text = text.replace(number, mark)
+    return text
+
+
+def _finds() -> Iterator[dict[str, Any]]:
+    """The answers of the searches in lessons and stops, and in the states that these lead to."""
+    states = [lesson(topic).see.state for topic in topics()]
+    states += [{**here.state, **here.reveal} for here in stops()]
+    for state in [state for state in states if state.get("find")]:
+        asked, seen = [dict(state)], set()
+        while asked:
+            one = asked.pop()
+            header = unpack(frame(one)).header
+            own = {key: header["state"][key] for key in ("find", "d", "n", "order", "ladder")}
+            if (key := tuple(own.values())) not in seen:
+                seen.add(key)
+                yield {**own, "answer": header["find"]}
+                links = [hit["state"] for hit in header["find"]["hits"]]
+                asked += [{**one, **{k: v for k, v in link.items() if v}} for link in links]
+
+
+def _ladder(ladder: Ladder) -> dict[str, Any]:
+    """The exponent (j + start) / divisor, whose divisor is linear in the width and the pairs."""
+    at = [float(ladder.divisor(count=n, width=d)) for d, n in ((0, 0), (1, 0), (0, 1))]
+    written = brief(Sinusoidal(2, ladder=ladder)).partition(", ")[2][:-1]
+    own = {name: getattr(ladder, name) for name in ("first", "start", "cos_shift")}
+    return {**own, "divisor": [at[0], at[1] - at[0], at[2] - at[0]], "text": written}
+
+
+def _field(field: fields.Field) -> dict[str, Any]:
+    some = OFFERED.get(field.key)
+    options = [o._asdict() for o in field.options if some is None or o.value in some]
+    return {**dataclasses.asdict(field), "options": options}
+
+
+def _palette(theme: str) -> dict[str, Any]:
+    maps = {**MAPS, "parts": palette.parts}
+    return {**{name: _array(make(theme)) for name, make in maps.items()}, "series": SERIES[theme]}
+
+
+def _array(array: np.ndarray, dtype: str = "|u1") -> dict[str, Any]:
+    kept = np.ascontiguousarray(array, dtype=dtype)
+    return {"data": base64.b64encode(kept.tobytes()).decode(), "shape": kept.shape}
+
+
+def makes(state: Mapping[str, str]) -> bool:
+    """Whether the page makes a state of known values; any other it refuses."""
+    view, entry = state.get("v", VIEWS[0]), state.get("enc", "")
+    return view in VIEWS and entry in (*ENTRIES, "")
+
+
+def plain(value: Any) -> Any:
+    """What JSON has no word for."""
+    if isinstance(value, Mapping):
+        return dict(value)
+    return value.item() if isinstance(value, np.generic) else list(value)
+
+
+def write(file: Path) -> None:
+    """Write it as JSON."""
+    file.write_text(json.dumps(data(), separators=(",", ":"), default=plain), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("file", type=Path)
+    write(parser.parse_args().file)
