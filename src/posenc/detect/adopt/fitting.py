@@ -28,7 +28,8 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import diffusion
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import AdoptedAxes, CosSinForm, FormedCosSin, SequenceRotary
+from posenc.torch.adopted import AdoptedAxes, CosSinForm, FormedCosSin
+from posenc.torch.sequences import SequenceRotary
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 END, SECONDS = 2**20, 10.0  # of a survey
