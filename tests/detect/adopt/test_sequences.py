@@ -17,7 +17,7 @@ hf = pytest.importorskip("transformers", reason="whose models are adopted")
 from posenc.detect.adopt import fitting  # noqa: E402
 from posenc.detect.facts import arrays  # noqa: E402
 from posenc.torch import adopt, release  # noqa: E402
-from posenc.torch.sequences import AdoptedSequence  # noqa: E402
+from posenc.torch.adopted_sequences import AdoptedSequence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZES = {

@@ -45,7 +45,7 @@ from posenc.detect.facts import ASKED, facts
 from posenc.detect.subject import refuse_if
 from posenc.scaling.base import Scaling
 from posenc.torch.adopted import AdoptedRotary, CosSinForm
-from posenc.torch.sequences import AdoptedSequence, SequenceRotary
+from posenc.torch.adopted_sequences import AdoptedSequence, SequenceRotary
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 

@@ -35,7 +35,7 @@ from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
-from posenc.torch.sequences import SequenceRotary
+from posenc.torch.adopted_sequences import SequenceRotary
 
 LIBRARIES = ("transformers", "torch", "posenc")
 
