@@ -41,11 +41,13 @@ class Backend:
         xp = self.xp()
         if self.name == "jax" and array.dtype == np.int64:
             array = array.astype(np.int32)  # JAX has no int64 by default
-        made = xp.asarray(array)
+        made = xp.array(array) if self.name == "mlx" else xp.asarray(array)
         if dtype is None or dtype == str(array.dtype):
             return made
         if self.name == "torch":
             return made.to(getattr(xp, dtype))
+        if self.name == "mlx":
+            return made.astype(getattr(xp, dtype))
         return made.astype(dtype) if self.name != "strict" else xp.astype(made, getattr(xp, dtype))
 
     def numpy(self, array: Any) -> np.ndarray:
@@ -57,6 +59,8 @@ class Backend:
             return array.numpy()
         if self.name == "strict":
             array = array._array
+        if self.name == "mlx" and array.dtype == self.xp().bfloat16:
+            array = array.astype(self.xp().float32)
         array = np.asarray(array)
         return array if array.dtype.kind in "iub" else array.astype(np.float64)
 
@@ -70,6 +74,7 @@ BACKENDS = (
     Backend("strict", "array_api_strict", ("float64", "float32")),
     Backend("torch", "torch", ("float64", "float32", "float16", "bfloat16")),
     Backend("jax", "jax.numpy", ("float32", "float16", "bfloat16")),
+    Backend("mlx", "mlx.core", ("float32", "float16", "bfloat16")),
 )
 COMBINATIONS = [(b, d) for b in BACKENDS for d in b.dtypes]
 

@@ -7,7 +7,14 @@ import re
 from pathlib import Path
 from typing import Any, TypedDict
 
-from posenc.presets import PlanRow, Preset, row_types, row_types_diffusers, row_types_gguf
+from posenc.presets import (
+    PlanRow,
+    Preset,
+    row_types,
+    row_types_diffusers,
+    row_types_formats,
+    row_types_gguf,
+)
 from posenc.presets._rows import check, keys_of, meaning
 from posenc.presets.families import ClassDefaults, ClassParts, ClassWindows, Packing, Reads
 
@@ -53,6 +60,7 @@ FILES: dict[str, dict[str, Any]] = {
         "projections": Projections,
         "classes": Classes,
         "windows": Windows,
+        "formats": list[row_types_formats.FormatRow],
         "diffusers": list[row_types_diffusers.DiffusersRow],
         "vaes": list[row_types_diffusers.VaeRow],
     },
@@ -69,7 +77,8 @@ def tables() -> str:
 
 def declared() -> list[type]:
     """The kinds of rows that are no classes of their own, those with bases after these."""
-    kinds = {**vars(row_types), **vars(row_types_gguf), **vars(row_types_diffusers)}
+    modules = (row_types, row_types_gguf, row_types_diffusers, row_types_formats)
+    kinds = {name: kind for module in modules for name, kind in vars(module).items()}
     return [
         kind
         for name, kind in kinds.items()

@@ -23,7 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.rows import latest, newest
 from tools import check_rows
-from tools.pages import diffusion_classes, family_pairings, shelf, speed_reasons
+from tools.pages import (
+    config_formats,
+    diffusion_classes,
+    engine_tables,
+    family_pairings,
+    shelf,
+    speed_reasons,
+)
 from tools.stubs import stub
 
 import posenc
@@ -36,6 +43,7 @@ FILES = (
     "docs/adopt.md",
     "README.md",
     "docs/compile.md",
+    "docs/configs.md",
     "docs/extend.md",
     "docs/exact-phases.md",
     "docs/golden.md",
@@ -343,6 +351,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "bounds": bounds,
     "import-time": import_time,
     "pairing": pairing,
+    "config-formats": config_formats.table,
     "family-pairings": family_pairings.table,
     "which-pairing": lambda: family_pairings.LEAD,
     "speed": speed,
@@ -353,6 +362,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "adopted": adopted,
     "contracts": contracts,
     "extension": extension,
+    "engines": engine_tables.table,
     "graphs": graphs,
     "rows": check_rows.tables,
     "diffusion": diffusion_classes.table,

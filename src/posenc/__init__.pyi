@@ -51,6 +51,7 @@ from posenc.detect.contract.comparison.diff import diff as diff
 from posenc.detect.contract.contract import Contract as Contract
 from posenc.detect.contract.make import golden as golden
 from posenc.detect.convert.convert import convert as convert
+from posenc.detect.explain.conversion import convert_config as convert_config
 from posenc.detect.explain.dialects import to_hf as to_hf
 from posenc.detect.explain.gguf.reader import from_gguf as from_gguf
 from posenc.detect.explain.reader import from_hf as from_hf
@@ -456,6 +457,7 @@ __all__ = [
     "check",
     "cite",
     "convert",
+    "convert_config",
     "cos_sin",
     "detect_pairing",
     "diff",

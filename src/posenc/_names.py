@@ -125,7 +125,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "posenc._core.spec.spec": ("to_json",),
     "posenc.detect.contract": ("Comparison", "Contract", "Difference", "diff", "golden"),
     "posenc.detect.convert": ("Projections", "convert", "detect_pairing"),
-    "posenc.detect.explain": ("from_gguf", "from_hf", "to_hf"),
+    "posenc.detect.explain": ("convert_config", "from_gguf", "from_hf", "to_hf"),
     "posenc.detect.facts": ("Contradiction", "Fact", "Facts", "explain", "facts"),
     "posenc.detect.extend": ("AxesExtension", "Extension", "extend"),
     "posenc.detect.identify": ("Finding", "Identification", "identify"),

@@ -41,7 +41,7 @@ ANSWERING = sorted(COMMANDS.keys() - ALONE)
 
 def keywords(name: str) -> set[str]:
     """The parameters of a function; `check` hands those of code on to `adapt`."""
-    found = {*inspect.signature(getattr(posenc, name)).parameters}
+    found = {*inspect.signature(getattr(posenc, name.replace("-", "_"))).parameters}
     return found | (
         {*inspect.signature(posenc.testing.adapt).parameters} if name == "check" else set()
     )
@@ -72,6 +72,10 @@ ANSWERS: dict[str, tuple[str, Any]] = {
     "convert": (
         "convert model --dry-run --pairing interleaved",
         lambda: posenc.convert("model", pairing="interleaved"),
+    ),
+    "convert-config": (
+        "convert-config params.json --to hf",
+        lambda: posenc.convert_config("params.json", "hf"),
     ),
     "diff": ("diff config.json spec.json", lambda: posenc.diff("config.json", "spec.json")),
     "doctor": ("doctor config.json", lambda: posenc.doctor("config.json")),
@@ -108,6 +112,7 @@ def table(positions):
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("config.json").write_text(json.dumps(LLAMA))
+    Path("params.json").write_text('{"dim": 64, "n_heads": 4, "n_layers": 2, "rope_base": 5e5}')
     Path("spec.json").write_text(posenc.to_json(ROPE))
     Path("mine_of_the_functions.py").write_text(CODE)
     np.save("table.npy", posenc.table(posenc.Sinusoidal(16), 40))
@@ -124,7 +129,9 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_every_answer_is_held() -> None:
     assert sorted(ANSWERS) == ANSWERING
-    assert all(callable(getattr(posenc, name)) for name in COMMANDS.keys() - PAGES)
+    assert all(
+        callable(getattr(posenc, name.replace("-", "_"))) for name in COMMANDS.keys() - PAGES
+    )
 
 
 @pytest.mark.usefixtures("here")

@@ -47,7 +47,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 ALIBI = '{"type": "ALiBi", "heads": 4}'
 TOLD = {
-    "explain {0}": r"settled, by the config and by what is known of the family",
+    "explain {0}": r"settled: every choice follows from the config and what is known of the family",
     "identify {0}/tables/sinusoid.npy": r"rebuilt: largest difference \S+; rounding explains \S+",
     "identify {0}/tables/wpe.safetensors": r"no rule that posenc knows rebuilds it",
     "locate {0}/tables/row.npy --dim 64": r"difference \S+;(.|\n)*such a match once in",

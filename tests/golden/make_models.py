@@ -381,11 +381,16 @@ def made_of(data: dict[str, Any], folder: str, real: Any) -> dict[str, Any]:
 
 def symbols(store: Path, path: str, names: tuple[str, ...]) -> tuple[dict[str, Any], str]:
     """Classes and functions of a file in a bare repository, run by themselves, and its commit."""
-    import torch
-
     git = ["git", "--git-dir", str(store)]
     text = subprocess.run([*git, "show", f"HEAD:{path}"], capture_output=True, check=True).stdout
     head = subprocess.run([*git, "rev-parse", "--short=7", "HEAD"], capture_output=True, check=True)
+    return symbols_of(text, names), head.stdout.decode().strip()
+
+
+def symbols_of(text: str | bytes, names: tuple[str, ...]) -> dict[str, Any]:
+    """Classes and functions of the text of a file, run by themselves."""
+    import torch
+
     tree = ast.parse(text)
     tree.body = [node for node in ast.walk(tree) if getattr(node, "name", "") in names]  # type: ignore[misc]
     known: dict[str, Any] = {
@@ -394,8 +399,8 @@ def symbols(store: Path, path: str, names: tuple[str, ...]) -> tuple[dict[str, A
         "E": types.SimpleNamespace(rearrange=lambda x, words: x[:, :, None]),
     }  # fmt: skip
     flags = __future__.annotations.compiler_flag  # hints name what is not here
-    exec(compile(tree, path, "exec", flags=flags), known)
-    return known, head.stdout.decode().strip()
+    exec(compile(tree, names[-1], "exec", flags=flags), known)
+    return known
 
 
 def by_halves(known: dict[str, Any], cos: Any, sin: Any) -> dict[str, Any]:

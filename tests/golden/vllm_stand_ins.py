@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import importlib
 import importlib.machinery
 import importlib.util
@@ -245,12 +246,12 @@ class _Module(types.ModuleType):
 class _Finder:
     """Stand-ins for whatever is not real."""
 
-    def __init__(self, absent: set[str]) -> None:
-        self.absent = absent
+    def __init__(self, absent: set[str], root: str, real: tuple[str, ...]) -> None:
+        self.absent, self.root, self.real = absent, root, real
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        real = any(name == r or name.startswith(f"{r}.") for r in REAL)
-        if name.partition(".")[0] in self.absent or (name.startswith("vllm.") and not real):
+        real = any(name == r or name.startswith(f"{r}.") for r in self.real)
+        if name.partition(".")[0] in self.absent or (name.startswith(f"{self.root}.") and not real):
             return importlib.machinery.ModuleSpec(name, self, is_package=True)  # type: ignore[arg-type]
         return None
 
@@ -263,23 +264,28 @@ class _Finder:
         """Nothing to run."""
 
 
-def prepare(folder: str) -> Any:
-    """vLLM's package of rotary classes, with its models ready to be imported."""
+def prepare(folder: str, real: tuple[str, ...] = REAL, packages: tuple[str, ...] = PACKAGES) -> Any:
+    """An engine's package of rotary classes, vLLM's by default; its models can be imported then.
+
+    `real` are the modules that stay, the rotary classes first; `packages` those around them.
+    """
     # transformers asks once what is installed, before stand-ins are.
     for name in ("image_utils", "models.auto.modeling_auto", "models.auto.image_processing_auto"):
         importlib.import_module(f"transformers.{name}")
     absent = {name for name in OTHERS if importlib.util.find_spec(name) is None}
-    for name in PACKAGES:
-        module = _Module(name) if name.count(".") < 2 else types.ModuleType(name)
+    for name in packages:
+        open_ = name.count(".") < 2 or name.endswith(".utils")
+        module = _Module(name) if open_ else types.ModuleType(name)
         module.__path__ = [str(Path(folder, *name.split(".")))]
         sys.modules[name] = module
         above, _, last = name.rpartition(".")
         if above:
             setattr(sys.modules[above], last, module)
-    sys.meta_path.insert(0, _Finder(absent))  # type: ignore[arg-type]
-    return importlib.import_module(REAL[0])
+    sys.meta_path.insert(0, _Finder(absent, packages[0], real))  # type: ignore[arg-type]
+    return importlib.import_module(real[0])
 
 
+@functools.lru_cache(maxsize=1)
 def registry(folder: str) -> dict[str, tuple[str, str]]:
     """Architecture -> (module, class), from the text of vLLM's registry."""
     text = Path(folder, "vllm/model_executor/models/registry.py").read_text("utf-8")

@@ -29,6 +29,7 @@ EXPRESSIONS: list[tuple[str, list[float]]] = [
     ("round(rows / 3) + h", [1, 1, 1, 2, 2, 2]),
     ("w * 7 if rows == 2 else w", [0, 7, 14, 0, 7, 14]),
     ("w if rows > 2 else h", [0, 0, 0, 1, 1, 1]),
+    ("w if rows < 2 else h", [0, 0, 0, 1, 1, 1]),
     ("w if fps is None else w / fps", [0, 1, 2, 0, 1, 2]),
     ("sizes[1] + h", [5, 5, 5, 6, 6, 6]),
     ("text.tokens + 100 * other.rows", [4] * 6),
@@ -90,6 +91,8 @@ def test_facts_of_the_call_have_defaults_or_are_asked_for() -> None:
         made.build([("text", 2)])
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'fps'"):
         made.build(film, fp=3)
+    with pytest.raises(posenc.ArgumentError, match="no facts, as its model takes none, got 'fps'$"):
+        rule().build([("text", 2)], fps=3)
 
 
 def test_a_table_ends() -> None:
@@ -130,6 +133,8 @@ def test_pixels_become_tokens() -> None:
         ([("image", (["a"], 2, 2))], "frames or their times"),
         ([("image", (1, 2.5, 2))], "three of a grid"),
         ([("text", -1)], "a number of tokens"),
+        ([("text", 2**24 + 1)], "at most 16,777,216 tokens, got 16777217"),
+        ([("image", (10**9,) * 3)], "image: expected at most 16,777,216 tokens"),
         ([("text", True)], "a number of tokens"),
         ([("text",)], "pairs of a name and a size"),
         ([7], "pairs of a name and a size"),

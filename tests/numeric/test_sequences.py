@@ -112,6 +112,8 @@ def test_turning_a_shard_is_a_shard_of_the_turned() -> None:
             "a number of tokens.*, got -1.*n tokens of text are n",
         ),
         (lambda: positions.multimodal([1.5]), "a number of tokens"),
+        (lambda: positions.multimodal(None), "layout: expected a list, got None. An image is"),
+        (lambda: positions.multimodal([2, 10**12]), "at most 16,777,216 tokens, got 10{12}"),
         (lambda: positions.multimodal([1], after=["time"]), "'largest' or 'space'"),
         (lambda: positions.multimodal([1], after="time"), "'largest' or 'space'"),
     ],

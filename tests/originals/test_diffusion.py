@@ -26,8 +26,8 @@ from tests.tolerances import DIFFUSERS, ORIGINAL, assert_close  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
 
 ROWS = diffusion.transformers()
-SIZES = [(7, (1, 4, 6)), (33, (1, 5, 9)), (19, (1, 31, 16)), (7, (3, 8, 5))]
-PICTURES = 3  # the sizes of one frame, which stand first
+SIZES = [(7, (1, 4, 6)), (33, (1, 5, 9)), (19, (1, 31, 16)), (33, (1, 12, 3)), (7, (7, 8, 5))]
+PICTURES = 4  # the sizes of one frame, which stand first
 # One of each way to count, in the tier that runs always.
 DRAWN = (
     "FluxTransformer2DModel", "Flux2Transformer2DModel", "ZImageTransformer2DModel",
@@ -80,7 +80,10 @@ def scene_of(name: str, rule: Any, text: int, grid: tuple[int, int, int]) -> lis
     scene = [one for one in scene if one[0] not in ("clean", "history")]
     if name == "OmniGenTransformer2DModel":
         scene.remove(("reference", other))
-    if name == "Flux2Transformer2DModel":
+    if name == "MiniMaxH3Transformer3DModel":
+        one = (1, *grid[1:])
+        return [("text", text), ("first", one), ("last", one), ("audio", 2 * text), ("video", grid)]
+    if name in ("Flux2Transformer2DModel", "Flux3Transformer2DModel"):
         scene.append(("reference", (1, grid[1] + 2, grid[2])))
     if name == "QwenImageTransformer2DModel":
         scene.append(("reference", (1, 3, 2)))
@@ -94,12 +97,8 @@ def ours(plan: posenc.Reading, name: str, text: int, grid: tuple[int, int, int])
         spec, rule = entry.spec, entry.positions
         if not isinstance(spec, posenc.RoPE):
             continue
-        if rule is None:
-            places = np.indices(grid).reshape(3, -1).T
-            placed = {"given": np.pad(places, ((0, 0), (0, len(spec.axes) - 3)), constant_values=5)}
-        else:
-            asked = {fact: FACTS[fact] for fact, _ in rule.facts}
-            placed = rule.build(scene_of(name, rule, text, grid), **asked)
+        asked = {fact: FACTS[fact] for fact, _ in rule.facts}
+        placed = rule.build(scene_of(name, rule, text, grid), **asked)
         for part, rows in placed.items():
             fixed = spec.at(int(rows.max()) + 1) if spec.needs_length else spec
             cos, sin = posenc.cos_sin(fixed, rows, dtype="float64")

@@ -156,6 +156,8 @@ def test_fractions_are_drawn_at_the_nearest_cell_and_it_is_said() -> None:
         ({"image": (8, 513)}, "image: expected two sides of 1 to 512"),
         ({"reference": (0, 8)}, "reference: expected two sides of 0 to 512"),
         ({"configs": []}, "at least one config"),
+        ({"configs": "FLUX2"}, "or the name of a model, got 'FLUX2'. Did you mean 'FLUX.2'"),
+        ({"configs": "no\0such"}, "Known: FLUX.1 Kontext, FLUX.2, HunyuanVideo"),
         ({"configs": {"_class_name": "Ideogram4Transformer2DModel"}}, "at most 2048 apart"),
         ({"configs": {"_class_name": "StableAudioDiTModel"}}, "counts rows and columns"),
         ({"configs": {"model_type": "gpt2", "n_positions": 8}}, "counts rows and columns"),

@@ -439,7 +439,9 @@ def test_refusals(names: list[Any]) -> None:
         model.set_attn_implementation("posenc-alone")
         cache = DynamicCache(config=model.config)
         model(tokens, past_key_values=cache)
-        with pytest.raises(ArgumentError, match=r"one of ours for 1 queries and 13 keys, got none"):
+        with pytest.raises(
+            ArgumentError, match=r"a mask that posenc made, for 1 queries and 13 keys, got none"
+        ):
             model(tokens[:, :1], past_key_values=cache)
     finally:
         del AttentionInterface._global_mapping["posenc-alone"]

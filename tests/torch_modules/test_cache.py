@@ -502,6 +502,65 @@ def test_keys_that_are_not_what_was_computed() -> None:
         assert [getattr(layer, "keys", None) for layer in cache.layers] == before
 
 
+def in_four_bits() -> Any:
+    """A cache of groups of 16 numbers in 4 bits, the last 8 tokens as they come."""
+    from transformers.cache_utils import QuantizedLayer
+
+    class FourBits(QuantizedLayer):  # type: ignore[misc, valid-type]
+        def _quantize(self, tensor: Any, axis: int) -> Any:
+            groups = tensor.unflatten(-1, (-1, 16))
+            scales = groups.abs().amax(-1, keepdim=True) / 7
+            return (groups / scales).round().to(torch.int8), scales
+
+        def _dequantize(self, stored: Any) -> Any:
+            return (stored[0] * stored[1]).flatten(-2)
+
+    cache = hf.DynamicCache(config=model("llama").config)
+    cache.__class__ = hf.QuantizedCache
+    cache.layers = [FourBits(residual_length=8) for _ in cache.layers]
+    return cache
+
+
+@pytest.mark.parametrize(
+    ("make", "least", "most"),
+    [
+        (lambda: hf.QuantizedCache("fp8", model("llama").config), 0.01, 0.04),
+        (in_four_bits, 0.05, 0.15),
+    ],
+    ids=["fp8", "4 bits"],
+)
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_quantised_keys_move_and_are_quantised_again(make: Any, least: float, most: float) -> None:
+    try:
+        stored = make()
+    except (ValueError, TypeError):
+        pytest.skip("transformers before 5 has no fp8 cache")
+    made = model("llama")
+    tokens = torch.randint(0, 80, (1, COUNT), generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for part in (tokens[:, :48], tokens[:, 48:]):
+            made(part, past_key_values=stored, use_cache=True)
+        plain = made(tokens, use_cache=True).past_key_values
+    tracked = track(stored, made)
+    assert stored.get_seq_length() == len(tracked.ledger) == COUNT
+    moved, exact = (evict(cache, KEEP) for cache in (tracked, track(plain, made)))
+
+    def off(pair: Any) -> float:
+        return max(float((a - b).norm() / b.norm()) for a, b in zip(*pair, strict=True))
+
+    once = max(map(off, zip(moved, exact, strict=True)))
+    assert least < once < most
+    assert write(moved, into=stored) is stored
+    assert stored.get_seq_length() == len(KEEP)
+    assert least < moved.requantised < most
+    twice = max(map(off, zip(track(stored, made), exact, strict=True)))
+    assert once < twice < 1.7 * once  # about the root of two
+    with torch.no_grad():  # and the model goes on
+        ours, theirs = (made(tokens[:, :2], past_key_values=c).logits for c in (stored, exact))
+    assert float((ours - theirs).norm() / theirs.norm()) < 3 * most
+    assert stored.get_seq_length() == len(KEEP) + 2
+
+
 def test_asking_a_model_leaves_it_as_it_was() -> None:
     """A rule that remembers the longest sequence, of which the model has had one."""
     torch.manual_seed(0)

@@ -26,7 +26,7 @@ OUTSIDE: dict[str, tuple[str, str]] = {
 }
 
 
-QUICK = ("Qwen2: key not turned", "Llama 4: positions in a layer without")
+QUICK = ("Qwen2: key not turned",)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +47,13 @@ def test_what_no_buffer_tells(name: str) -> None:
     assert (found.rows[0].where, found.rows[0].field) == OUTSIDE[name], found.lines()
     for key, value in broken.model.state_dict().items():
         assert torch.equal(value, before[key]), key
+
+
+def test_pairing_of_a_module() -> None:
+    """Against a spec no trace is asked: the function beside a module tells its pairing."""
+    model = BROKEN["Llama: base"].healthy("eager").model
+    row = posenc.diff(posenc.RoPE(16, pairing="interleaved"), model).rows[0]
+    assert (row.field, row.b) == ("pairing.order", "half")
 
 
 def test_far_positions() -> None:

@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 
 import posenc
 
-RECIPE = Path(__file__).resolve().parents[3] / "docs" / "examples" / "dump_rotary.cpp"
+RECIPE = Path(__file__).resolve().parents[2] / "docs" / "examples" / "dump_rotary.cpp"
 # What the recipe takes of ggml, and nothing else: names, sizes, the kind of node, and its numbers.
 GGML = """
 #pragma once

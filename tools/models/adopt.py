@@ -6,9 +6,9 @@
     python tools/models/adopt.py --compile  counts graph breaks too, which takes some seconds a type
 
 The types are those of which transformers has a causal language model, a model of image and text, or
-a classifier of images. The default config of each is made small, part by part, and its model gets
-random weights, of a size at which attention depends on positions. It is run before and after it is
-adopted and after it is released.
+a classifier of images, and those of all other modelling files with rotary code. The default config
+of each is made small, part by part, and its model gets random weights, of a size at which attention
+depends on positions. It is run before and after it is adopted and after it is released.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import argparse
 import contextlib
 import dataclasses
 import inspect
+import itertools
 import json
 import multiprocessing
 import os
@@ -24,7 +25,7 @@ import re
 import signal
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,6 +37,8 @@ from tools.pages import shelf  # noqa: E402
 
 PAGE, DATA = ROOT / "docs" / "adopt.md", ROOT / "docs" / "data" / "adopt.json"
 LOGITS = 2e-5  # of the largest logit, in float32 at short positions
+UNIT = 2.4e-7  # the width of what rounding does to a cosine
+ROOM = 4  # times what rounding changes, where random weights make more of it than LOGITS
 SHIFTED = 1e-6  # likewise, after a shift of all positions
 FAR, NEAR = 1_000_000, 64
 # A shift by NEAR with the model's own angles, or by FAR where nothing turns, changes no logits by
@@ -68,6 +71,7 @@ class Row:
     drift: float | None = None
     shifted: float | None = None
     absolute: float | None = None  # what a shift changes that is not of angles
+    noise: float | None = None  # what a unit in the last place of cosines changes, where asked
     pictures: float | None = None
     idle: list[str] = dataclasses.field(default_factory=list)  # replaced, and not run
     breaks: list[int] | None = None
@@ -94,10 +98,53 @@ def inputs_of(model: Any, seed: int = 1) -> Iterator[dict[str, Any]]:
         yield picture
     if "input_ids" in names or model.main_input_name != "pixel_values":
         yield tokens
+    yield from _by_names(model.config, names, generator)
     if "image_attention_mask" in names:  # several pictures beside each text
         pictures = picture["pixel_values"].expand(2, 1, channels, *sizes)
         seen_by = torch.ones(2, TOKENS, 1, dtype=torch.int64)
         yield {**tokens, "pixel_values": pictures, "image_attention_mask": seen_by}
+
+
+def _by_names(config: Any, names: Any, generator: Any) -> Iterator[dict[str, Any]]:
+    """Sounds, videos, numbers and hidden states, by the names of a model's arguments."""
+    import torch
+
+    def size(*keys: str) -> Any:
+        parts = [config, *(v for v in vars(config).values() if hasattr(v, "model_type"))]
+        return next((getattr(p, k) for k in keys for p in parts if getattr(p, k, None)), 80)
+
+    bins = size("num_mel_bins", "feature_projection_input_dim", "feature_size")
+    image, frames = size("image_size"), size("num_frames", "frames_per_clip")
+    ids = torch.randint(10, 30, (2, TOKENS), generator=generator)
+    ways: dict[str, list[tuple[int, ...]]] = {
+        "input_features": [(1, bins, 96), (1, 96, bins), (1, bins, 3000)],
+        "input_values": [(1, 6400), (1, 1, 6400)],
+        "pixel_values_videos": [(1, frames, 3, image, image)],
+        "past_values": [(2, 512)],
+        "inputs_embeds": [(2, TOKENS, size("hidden_size"))],
+        "noise_embeds": [(2, TOKENS, size("hidden_size"))],
+        "latents": [(1, size("hidden_size"), 24), (1, 24, size("hidden_size"))],
+    }
+    asked = [key for key in ways if key in names]
+    for key in ("context_hidden_states",):
+        if key in names:
+            ways[key] = [(2, TOKENS, n * size("hidden_size")) for n in (1, 2, 3, 4, 5, 6)]
+            asked.append(key)
+    if "pixel_values" in names and asked == []:
+        asked, ways = ["pixel_values"], {"pixel_values": [(1, 3, image, image)]}
+    tokens = {key: ids for key in ("input_ids", "decoder_input_ids") if key in names}
+    if hasattr(size("decoder_config"), "num_channels"):
+        tokens["decoder_input_ids"] = ids[..., None].expand(
+            2, TOKENS, config.decoder_config.num_channels
+        )
+    for several in ([key] for key in asked), [asked]:
+        for keys in several:
+            for shapes in itertools.product(*(ways[key] for key in keys)):
+                made = {key: torch.randn(shape, generator=generator) for key, shape in
+                        zip(keys, shapes, strict=True)}  # fmt: skip
+                yield {**tokens, **made}
+                yield made
+                yield {k: t[:1] for k, t in tokens.items()} | made
 
 
 def given(model: Any) -> dict[str, Any]:
@@ -119,7 +166,14 @@ def logits(model: Any, **inputs: Any) -> Any:
 
     with torch.no_grad():
         answer = model(**inputs)
-    return answer.logits if hasattr(answer, "logits") else answer[0]
+    if hasattr(answer, "logits"):
+        return answer.logits
+    parts = answer if isinstance(answer, (tuple, list)) else [*answer.values()]
+    parts = [one[0] if isinstance(one, (tuple, list)) else one for one in parts]
+    return next(
+        one for one in parts
+        if isinstance(one, torch.Tensor) and one.is_floating_point() and one.abs().max() > 0
+    )  # fmt: skip
 
 
 def apart(a: Any, b: Any) -> float:
@@ -197,6 +251,30 @@ def stilled(model: Any) -> Iterator[None]:
     yield
     for hook in hooks:
         hook.remove()
+
+
+def noise(model: Any, inputs: dict[str, Any]) -> float:
+    """What half a unit in the last place of all cosines and sines changes, the most of three."""
+    import torch
+
+    from posenc.torch.adopted import AdoptedRotary
+
+    generator = torch.Generator().manual_seed(3)
+
+    def shaken(one: Any) -> Any:
+        if isinstance(one, tuple):
+            return tuple(map(shaken, one))
+        real = torch.view_as_real(one) if one.is_complex() else one
+        real = real + (torch.rand(real.shape, generator=generator) - 0.5).to(one.device) * UNIT
+        return torch.view_as_complex(real) if one.is_complex() else real
+
+    plain = logits(model, **inputs)
+    hooks = [m.register_forward_hook(lambda *call: shaken(call[-1])) for m in model.modules()
+             if isinstance(m, AdoptedRotary)]  # fmt: skip
+    changes = [apart(logits(model, **inputs), plain) for _ in range(3)]
+    for hook in hooks:
+        hook.remove()
+    return max(changes)
 
 
 def rotary_alone(config: Any) -> bool:
@@ -340,6 +418,7 @@ def before_it(model: Any, places: list[str]) -> Before:
     tokens = padded = far = near = None
     with contextlib.suppress(Exception):
         padded = logits(model, **masked)[0, 5:] if masked else None
+        padded = padded if padded is not None and padded.numel() else None
     with contextlib.suppress(Exception):
         tokens = generated(model, masked) if model.can_generate() and masked else None
     if masked and rotary_alone(model.config):
@@ -378,6 +457,8 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
     adopt(model)
     with counted(model) as ran:
         made.logits = apart(logits(model, **inputs), before.logits)
+        if made.logits > LOGITS:
+            made.noise = noise(model, inputs)
         if before.padded is not None:
             made.padded = apart(logits(model, **masked)[0, 5:], before.padded)
         if before.tokens is not None:
@@ -408,9 +489,10 @@ def measured(made: Row, model: Any, *, compiles: bool) -> None:
 
 def broken(made: Row) -> Iterator[str]:
     """What does not hold of a model that was adopted."""
-    if made.logits is None or not made.logits <= LOGITS:
+    room = max(LOGITS, ROOM * (made.noise or 0.0))
+    if made.logits is None or not made.logits <= room:
         yield f"logits change by {made.logits:.2g}"
-    if made.padded is not None and not made.padded <= LOGITS:
+    if made.padded is not None and not made.padded <= room:
         yield f"logits change by {made.padded:.2g} beside left padding"
     if made.pictures is not None and not made.pictures <= LOGITS:
         yield f"what is seen of a picture changes by {made.pictures:.2g}"
@@ -498,8 +580,11 @@ def tables(rows: list[dict[str, Any]]) -> str:
     version = versions()
     by = {state: [r for r in rows if r["state"] == state] for state in STATES}
     held = by["held"]
-    worst = {key: max((r[key] for r in held if r[key] is not None), default=None)
+    calm = [r for r in held if r.get("noise") is None]
+    worst = {key: max((r[key] for r in calm if r[key] is not None), default=None)
              for key in ("logits", "padded", "pictures", "shifted")}  # fmt: skip
+    loud = {r["model_type"]: r["logits"] / r["noise"] for r in held if r.get("noise") is not None}
+    amplified = f"of what rounded cosines change in {_names(loud)}, whose weights make more of it"
     drifts = [r["drift"] for r in held if r["shifted"] is not None]
     own = sum(r["drift"] is not None and r["shifted"] is None for r in held)
     least, most = (number(f(drifts, default=None)) for f in (min, max))
@@ -522,6 +607,7 @@ def tables(rows: list[dict[str, Any]]) -> str:
         "|---|---|",
         f"| largest change of logits, of the largest logit | {number(worst['logits'])} |",
         f"| … beside left padding | {number(worst['padded'])} |",
+        f"| … {amplified} | {max(loud.values(), default=0):.1f} |",
         f"| largest change of what a vision tower returns | {number(worst['pictures'])} |",
         f"| {NEW} tokens of `generate` equal | {tokens} |",
         f"| … or chosen otherwise between two equal logits, or not generated | {ties} |",
@@ -550,6 +636,10 @@ def tables(rows: list[dict[str, Any]]) -> str:
         lines += ["", f"### {title}", "", "| model type | why |", "|---|---|"]
         lines += [f"| `{r['model_type']}` | {_cell(r['why'])} |" for r in by[state]]
     return "\n".join([*lines, ""])
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "no type"
 
 
 def _cell(why: str) -> str:

@@ -8,8 +8,10 @@ substitutes.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 import re
+from pathlib import Path
 from typing import Any
 
 # Keys that say how large a model is.
@@ -32,6 +34,10 @@ RANKS = re.compile(r"_lora_rank$|lora_rank$")
 TOKEN = re.compile(r"token_(id|index)$|_token_ids?$|_(start|end)_id$|^image_token|^boi|^eoi")
 VOCAB = re.compile(r"(^|_)vocab_size")
 HEAD_COUNT, VOCABULARY = 4, 512
+ROTARY = re.compile(
+    r"class \w*(Rotary|RoPE|Rope)\w*Embed|def (apply_rotary|rotate_half|rotate_every)"
+    r"|inv_freq|freqs_cis"
+)
 
 # What the rules above do not make small in a way that fits together.
 _MOE = {"n_routed_experts": 4, "num_experts_per_tok": 2, "n_shared_experts": 1}
@@ -58,7 +64,35 @@ _ASSISTANT = {
 }  # fmt: skip
 _GEMMA_MOE = {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64}
 _TWO = {"num_hidden_layers": 2}
+_CODEC = {"upsample_groups": 256}
+_NARROW = {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4}
+_FLOW = {**_NARROW, "flow_head_config": {"condition_dim": 256}}
+_ROTARY = {"position_embeddings_type": "rotary"}
+_HEAD = {"audio_config": _NARROW, "head_config": {"audio_hidden_size": 256}}
+_NEMOTRON = {"diarization_config": _HEAD}
 SUBSTITUTES: dict[str, dict[str, Any]] = {
+    "clvp": {"speech_config": {"vocab_size": 512}},
+    "csm": {"codec_config": _CODEC},
+    "efficientloftr": {"hidden_size": "leave out", "num_attention_heads": "leave out"},
+    "esm": {
+        "vocab_size": 33, "pad_token_id": 1, "mask_token_id": 32,
+        "position_embedding_type": "rotary",
+    },
+    "glm_image_text": _GLM4V,
+    "glm_image": {"text_config": _GLM4V},
+    "gradium_phonon_tts": _FLOW,
+    "mimi": _CODEC,
+    "mimi_decoder": _CODEC,
+    "moonshine_streaming": {"num_key_value_heads": 4},
+    "nemo_speechlm": {"audio_config": _NEMOTRON},
+    "nemotron3_5_transcribe_audio": _NEMOTRON,
+    "nemotron3_diarization": _HEAD,
+    "pocket_tts": _FLOW,
+    "pocket_tts_audio_tokenizer": _CODEC,
+    "pocket_tts_audio_tokenizer_decoder": _CODEC,
+    "seamless_m4t": _ROTARY,
+    "wav2vec2-bert": _ROTARY,
+    "wav2vec2-conformer": _ROTARY,
     "blt": {"encoder_hash_byte_group_vocab": 512},
     "bamba": {"attn_layer_indices": [1]},
     "granitemoehybrid": {
@@ -114,14 +148,34 @@ def model_types() -> dict[str, str]:
     from transformers.models.auto import modeling_auto as auto
 
     found: dict[str, str] = {}
-    for mapping in (
+    asked = (
         auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
         auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
         auto.MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
-    ):
+    )
+    others = [m for name, m in vars(auto).items() if re.match(r"MODEL_.*MAPPING_NAMES$", name)]
+    apart = rotary_types(frozenset().union(*asked))
+    rotary = {name: mapping[name] for mapping in (*others, auto.MODEL_MAPPING_NAMES)
+              for name in mapping.keys() & apart}  # fmt: skip
+    for mapping in (rotary, *asked):
         for name, cls in mapping.items():
             found[name] = cls if isinstance(cls, str) else cls[0]
     return dict(sorted(found.items()))
+
+
+@functools.cache
+def rotary_types(others: frozenset[str]) -> frozenset[str]:
+    """The model types of modelling files with rotary code, by their text, and without others."""
+    import transformers
+    from transformers.models.auto import configuration_auto as auto
+
+    homes = {name: auto.model_type_to_module_name(name) for name in auto.CONFIG_MAPPING_NAMES}
+    folders = {
+        file.parent.name
+        for file in Path(transformers.__file__).parent.glob("models/*/modeling_*.py")
+        if ROTARY.search(file.read_text(encoding="utf-8"))
+    } - {homes.get(name) for name in others}
+    return frozenset(name for name, home in homes.items() if home in folders)
 
 
 def _sub(config: Any) -> dict[str, Any]:
@@ -215,7 +269,7 @@ def built(model_type: str) -> Any:
 
     kind = transformers.CONFIG_MAPPING[model_type]
     more = SUBSTITUTES.get(model_type, {})
-    changes = merged(small(kind(**copy.deepcopy(more))), copy.deepcopy(more))
+    changes = merged(small(kind(**merged({}, copy.deepcopy(more)))), copy.deepcopy(more))
     config = kind(**changes)
     cls = getattr(transformers, model_types()[model_type])
     if not isinstance(config, cls.config_class):  # the text, or the decoder, of a whole

@@ -26,7 +26,7 @@ def rows() -> dict[str, dict[str, list[str]]]:
     ):
         by_order: dict[str, set[str]] = {order: set() for order in ORDERS}
         for name, family in families(file).items():
-            for order in _orders(family.entries):
+            for order in orders(family.entries):
                 by_order[order].add(name)
         named[place] = {order: sorted(names) for order, names in by_order.items()}
     return named
@@ -46,7 +46,7 @@ def table() -> str:
     return "\n".join([*lines, "", note])
 
 
-def _orders(entries: Any) -> Iterator[str]:
+def orders(entries: Any) -> Iterator[str]:
     """The orders of all rotations that rules state, wherever they stand in them."""
     if isinstance(entries, Mapping):
         rotary = entries.get("rotary")
@@ -60,10 +60,10 @@ def _orders(entries: Any) -> Iterator[str]:
             yield _order(pairing)
         for name, value in entries.items():
             if name != "pairing":
-                yield from _orders(value)
+                yield from orders(value)
     elif isinstance(entries, list | tuple):
         for entry in entries:
-            yield from _orders(entry)
+            yield from orders(entry)
 
 
 def _order(pairing: Any) -> str:

@@ -37,15 +37,19 @@ CALLS = {
     'posenc.locate(posenc.RoPE(64, pairing="half"), rotated, before=x) that of a turned vector.',
     "explain": 'posenc.explain("config.json") reads a model: its config, folder or GGUF file.',
     "diff": "posenc.diff(a, b): each a config, a spec, a function, an array or a loaded model.",
-    "identify": 'posenc.identify(array), or of a file: posenc.identify("table.npy").',
+    "identify": 'posenc.identify(array), or of a file: posenc.identify("table.npy"); of cosines '
+    'and sines: posenc.identify({"cos": cos, "sin": sin}).',
     "cite": 'posenc.cite(spec) or posenc.cite("RoPE") has the BibTeX.',
     "trace": 'posenc.torch.trace(model, {"input_ids": ids}) runs a loaded model, '
-    'posenc.trace("llama/") builds that of a folder.',
+    "`with posenc.torch.tracing(model) as run: model(ids)` watches your own call, "
+    'posenc.trace("llama/") builds that of a folder; a function that turns q is for '
+    "posenc.infer(f).",
     "compare": 'posenc.plot.compare("table", a, b) draws the table of two specs; other pictures '
     'are "wavelengths", "bias", "offset", "stretch", …',
     "preset": 'posenc.preset("llama3", 128): the width of a head or row, or the heads of a bias.',
     "doctor": 'posenc.doctor("llama/") looks at a model, posenc.doctor("llama/", f) at a port too.',
-    "golden": 'posenc.golden(source).save("golden.json") writes the file.',
+    "golden": 'posenc.golden(source).save("golden.json") writes the file, '
+    'posenc.diff("golden.json", other) holds code or a model against it.',
     "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
     "no arrays.",
 }

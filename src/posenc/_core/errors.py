@@ -117,7 +117,7 @@ def suggest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str
     if near:
         return f"Did you mean {near!r}?"
     more = f", and {len(names) - 20} more" if len(names) > 40 else ""
-    return f"Known: {', '.join(names[:20] if more else names)}{more}."
+    return f"Known: {', '.join(names[:20] if more else names)}{more}." if names else ""
 
 
 def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str | None:

@@ -77,7 +77,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     ("query_length q_length q_len qlen tgt_len", ("q_positions",), ""),
     ("key_length kv_length k_length k_len klen kv_len src_len", ("k_positions",), ""),
-    ("cos sin freqs freqs_cis cos_sin", (), "posenc.apply_rotary takes cosines and sines."),
+    (
+        "cos sin freqs freqs_cis cos_sin",
+        (),
+        "posenc.apply_rotary(x, cos, sin, …) turns x by cosines and sines.",
+    ),
     ("padding_idx pad_idx pad_token_id", ("pad",), ""),
     ("flip_sin_to_cos sin_first cos_first", ("order",), ""),
     ("downscale_freq_shift freq_shift", ("ladder",), ""),
@@ -177,7 +181,7 @@ def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> 
     elsewhere = {letters(other): place for other, place in places.items()}
     in_torch, in_plot = "RotaryEmbedding" in choices, "Picture" in choices
     own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
-    if not own and (answer := _meant(name, APART)):
+    if not own and (answer := meant(name, APART)):
         return answer
     if letters(name) in elsewhere and not (in_torch and name[:1].isupper()) and not in_plot:
         return f"It is {elsewhere[letters(name)]}."
@@ -187,13 +191,13 @@ def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> 
     near = closest(name, choices, cutoff=0.75)
     guess = f"Did you mean {near!r}?" if near else ""
     return (
-        _meant(name, (*own, *APART, *NAMES))
+        meant(name, (*own, *APART, *NAMES))
         or guess
         or f"dir({module}) lists its names, and `posenc list` lists all encodings."
     )
 
 
-def _meant(name: str, rows: Sequence[tuple[str, str]]) -> str:
+def meant(name: str, rows: Sequence[tuple[str, str]]) -> str:
     """What the first row says whose words are in a name; nothing where none are."""
     forms = snake(name), name.lower()
     answers = (text for part, text in rows if any(re.search(part, form) for form in forms))
@@ -276,6 +280,11 @@ def value_advice(value: object, words: Collection[Any], kinds: Collection[Any]) 
             return "That is 'interleaved'."
     if not any(kind.__name__ == "Scaling" for kind in kinds):
         return ""
+    if value is None:
+        return "To leave an axis as it was trained, write posenc.scaling.PerAxis((None, …))."
+    several = [*value.values()] if isinstance(value, Mapping) else value
+    if isinstance(several, (list, tuple)) and any(isinstance(rule, (*kinds,)) for rule in several):
+        return "For each axis, write posenc.scaling.PerAxis((…)), with a rule or None for each."
     if isinstance(value, Mapping):
         rule = scaling_call(value) or "an object of posenc.scaling"
         return f"Here it is {rule}; posenc.from_hf reads the `rope_scaling` of a config."

@@ -5,10 +5,20 @@ from __future__ import annotations
 # Names that are near another in letters and mean something else; these come before what is near.
 APART: tuple[tuple[str, str], ...] = (
     (
-        r"(rope|rotary).*([23]_?d|axial)|([23]_?d|axial).*(rope|rotary)|^flux",
+        r"^build$|^positions?$|scene|rope_?index|(mrope|3d|multi_?modal|image|video)_(pos|ids)",
+        (
+            "posenc.positions.multimodal([5, (1, 4, 6), 3]) for 5 tokens of text, an image of 4 "
+            "by 6 and 3 of text, posenc.positions.grid((4, 6)) for an image alone; for a model of "
+            'diffusers, posenc.explain(FOLDER).layers[0].positions.build([("image", (1, 4, 6))])'
+        ),
+    ),
+    (
+        r"(rope|rotary).*([23]_?d|axial)|([23]_?d|axial).*(rope|rotary)|^flux|^axial|per_?axis",
         (
             'posenc.preset("pixtral", 64) of two axes, posenc.preset("flux", 128) of three, whose '
-            "positions are posenc.positions.grid((14, 14)) or grid((4, 14, 14))"
+            "positions are posenc.positions.grid((14, 14)) or grid((4, 14, 14)); a scaling for "
+            "each axis is .replace(scaling=posenc.scaling.PerAxis((None, posenc.scaling.NTK(2), "
+            "posenc.scaling.NTK(2))))"
         ),
     ),
     (
@@ -39,7 +49,9 @@ APART: tuple[tuple[str, str], ...] = (
         r"^(un)?permute|^(to|from)_(half|interleaved|neox|gptj)|(convert|fix)_pairing",
         (
             'posenc.convert(FOLDER, OUTPUT, pairing="interleaved") for a checkpoint, and '
-            "posenc.reorder(spec, other) for the channels of two tables"
+            "posenc.reorder(spec, other) for the channels of two tables; one weight of q or k in "
+            "torch goes from half to interleaved by "
+            "w.unflatten(0, (-1, 2, HEAD_DIM // 2)).transpose(1, 2).flatten(0, 2)"
         ),
     ),
     (
@@ -110,7 +122,7 @@ NAMES: tuple[tuple[str, str], ...] = (
     ),
     (r"^(heatmap|show|plot|draw|figure|imshow)$", "posenc.plot.table, for a heatmap"),
     (
-        r"^(get|create|build|make|new)(_preset|_spec|_encoding|_rope)?$",
+        r"^(get|create|make|new)(_preset|_spec|_encoding|_rope)?$",
         'posenc.preset("llama3", 128), or another of `posenc list`',
     ),
     (r"^(adopt|adopting|release|attend)$", "posenc.torch.NAME"),

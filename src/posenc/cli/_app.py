@@ -44,6 +44,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "posenc.cli.detective.convert:convert",
         "Write a checkpoint in another convention.",
     ),
+    "convert-config": (
+        "posenc.cli.detective.models:convert_config",
+        "Write the positions of a config in another format.",
+    ),
     "pairing": (
         "posenc.cli.detective.convert:pairing",
         "Tell half from interleaved by the config and the weights.",

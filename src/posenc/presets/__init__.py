@@ -22,6 +22,7 @@ from posenc._core.spec.answers import Displayed
 from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
+from posenc.presets import diffusion
 from posenc.presets._rows import fill, rows
 from posenc.presets.families import find
 from posenc.presets.row_types import Builder, PlanEntry, Recognise, SourceRow
@@ -203,7 +204,9 @@ class Preset(NamedTuple):
         return spec
 
 
-_presets = functools.cache(functools.partial(rows, "preset", "", Preset))
+@functools.cache
+def _presets() -> Mapping[str, Preset]:
+    return rows("preset", "", Preset, diffusion.presets())
 
 
 def names() -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import functools
 import json
 import operator
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import resources
 from types import MappingProxyType
 from typing import (
@@ -60,13 +60,18 @@ def table(name: str) -> Mapping[str, Any]:
     return MappingProxyType(json.loads(file.read_text(encoding="utf-8")))
 
 
-def rows(what: str, folder: str, make: Callable[..., Row]) -> dict[str, Row]:
-    """Rows by name, in the order of the data; `make` takes the keys of one.
+def rows(
+    what: str,
+    folder: str,
+    make: Callable[..., Row],
+    more: Iterable[tuple[str, dict[str, Any]]] = (),
+) -> dict[str, Row]:
+    """Rows by name, in the order of the data; `make` takes the keys of one, of a file or of more.
 
     Lists of hints, sources and entries become tuples.
     """
     found: dict[str, Row] = {}
-    for file, data in read(folder):
+    for file, data in (*read(folder), *more):
         hints = {key: tuple(values) for key, values in data.pop("recognise").items()}
         data |= {key: tuple(values) for key, values in data.items() if isinstance(values, list)}
         made = of_keys(make, file, recognise=hints, **data)

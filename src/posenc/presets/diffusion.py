@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from posenc.presets._rows import check, read
@@ -24,6 +24,38 @@ def vaes() -> Mapping[str, Any]:
     return {name: row for _, row in read("configs", "vaes") for name in row["classes"]}
 
 
+def presets() -> Iterator[tuple[str, dict[str, Any]]]:
+    """The presets that rules name, by the keys of other rows of presets, with the file."""
+    for file, row in read("configs", "diffusers"):
+        for rule in (one for one in row["entries"] if "names" in one):
+            path, _, symbol = rule["source"][0].partition(": ")
+            place = path if "/" in path else f"models/transformers/{path}"
+            source = {"repository": "huggingface/diffusers", "path": f"src/diffusers/{place}"}
+            yield (
+                file,
+                {
+                    "name": rule["preset"],
+                    "kind": "rotary",
+                    "size": "dim",
+                    "spec": _spec(rule, row["defaults"]),
+                    "sources": [{**source, "symbol": symbol, "version": VERSION}],
+                    "recognise": {"model_types": [], "classes": []},
+                    "note": rule["names"]["note"],
+                },
+            )
+
+
+def _spec(rule: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec of a preset: axes of any width have the shares of those that the class takes."""
+    spec = {**rule["names"]["spec"], **{k: defaults[rule[k]] for k in {"base"} & rule.keys()}}
+    if "pairs" in rule:
+        first, *widths = defaults[rule["pairs"]]
+        shares = [f"dim*{width}//{2 * (first + sum(widths))}" for width in widths]
+        sizes = [{"expression": text} for text in (f"dim//2-({'+'.join(shares)})", *shares)]
+        spec["arrangement"] = {**spec["arrangement"], "sizes": sizes}
+    return spec
+
+
 @functools.lru_cache(maxsize=256)
 def transformer(name: str) -> Any:
     """The row of a class, or None; its rules are checked when it is first asked for."""
@@ -34,7 +66,9 @@ def transformer(name: str) -> Any:
 
 def rotary_modules(name: str) -> tuple[str, ...]:
     """The attributes of a class of transformers that make its rotations."""
-    row = transformer(name) or {"entries": ()}
-    turning = (rule for rule in row["entries"] if rule.get("name") != "embeddings")
-    leaves = (rule.get("modules", {}).get(name, rule.get("module")) for rule in turning)
+    leaves = (
+        rule.get("modules", {}).get(name, rule.get("module"))
+        for rule in (transformer(name) or {"entries": ()})["entries"]
+        if rule.get("name") != "embeddings"
+    )
     return tuple(dict.fromkeys(filter(None, leaves)))

@@ -31,8 +31,9 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 from posenc._core.errors import bad_argument, bad_spec, closest, suggest
 from posenc._core.foreign import letters
 from posenc.presets._rows import Row, check, of_keys, read, table
+from posenc.presets.config_formats import format_of
 from posenc.presets.row_types import AnyRule, RotaryRule
-from posenc.presets.row_types_gguf import GgufRotaryRule, LayerPattern, TypeDefaults
+from posenc.presets.row_types_gguf import Engine, GgufRotaryRule, LayerPattern, TypeDefaults
 
 FOLDER = "configs"
 RULES = {"transformers": list[RotaryRule | AnyRule], "gguf": list[GgufRotaryRule | AnyRule]}
@@ -144,8 +145,11 @@ def stretched(repeat: list[str], period: int) -> list[str]:
     return []
 
 
-def engines() -> Mapping[str, Any]:
-    """What engines make of rotary parameters: `configs/engines.json`, each row with its source."""
+def engines() -> Mapping[str, Engine]:
+    """What engines make of rotary parameters: `configs/engines.json`.
+
+    `tools/models/engine_reads.py` writes what it finds by running each engine's own code.
+    """
     return table("engines")
 
 
@@ -195,6 +199,8 @@ def _windows() -> dict[str, ClassWindows]:
 
 def class_windows(model_type: object) -> ClassWindows | None:
     """How the class of a model type reads `sliding_window`, or None where that is not known."""
+    if (row := format_of(model_type)) is not None:
+        return ClassWindows(row["windows"]) if "windows" in row else None
     return _windows().get(model_type) if isinstance(model_type, str) else None
 
 
@@ -222,7 +228,8 @@ def family(model_type: object, kind: str = "transformers") -> Family | None:
 
 @functools.lru_cache(maxsize=1024)
 def _checked(name: str, kind: str) -> Family | None:
-    if row := _rows(kind).get(name):
+    own = format_of(name)
+    if row := _rows(kind).get(name) if own is None else Family([name], own["entries"]):
         check(RULES[kind], row.entries, f"{FOLDER}/{kind}: {name}")
     return row
 

@@ -63,10 +63,20 @@ _SceneKeys = TypedDict(
 )
 
 
+class PresetNames(TypedDict):
+    """The preset that a rule names; base and shares of the axes are the defaults of the class."""
+
+    spec: Annotated[dict[str, Any], "the JSON of the spec without `dim`, as a template"]
+    note: Annotated[str, "what the spec cannot say, in a sentence"]
+
+
 class PresetRule(_SceneKeys, CommonRule, total=False):
     """The spec is that of a preset, with what the config says of it."""
 
     preset: Required[Annotated[str, "its name"]]
+    names: Annotated[
+        PresetNames, "the preset, where this rule is what it names: other rules may name it, too"
+    ]
     width: Required[Annotated[str, "an expression of how many channels turn, or of a table's size"]]
     base: Annotated[float | str, "in place of that of the preset: a number or an expression"]
     axes: Annotated[list[str], "in place of those of the preset"]

@@ -145,16 +145,27 @@ class GgufFamily(_GgufFamily, FamilyRow, total=False):
 
 
 # --- engines --------------------------------------------------------------------------------------
+EngineRule = TypedDict(
+    "EngineRule",
+    {
+        "follows": Annotated[str, "the rule whose formulas give the engine's numbers"],
+        "reads": Annotated[list[str], "keys that it reads for them"],
+        "passes": Annotated[list[str], "keys that were tried and change nothing"],
+        "needs": Annotated[list[str], "keys without which it stops"],
+        "unlike": Annotated[list[str], "keys with which no rule of ours gives its numbers"],
+        "integers": Annotated[list[str], "keys whose numbers it cuts to whole ones"],
+        "stops": Annotated[str, "what it raises for the rule"],
+        "kinds": Annotated[dict[str, Any], "such a row for each kind of layers, where they differ"],
+    },
+    total=False,
+)
 EngineFamily = TypedDict(
     "EngineFamily",
     {
-        "model_types": Required[Annotated[list[str], "of which families; empty for all others"]],
-        "source": Required[Annotated[str, "where that was read"]],
-        "config_keys": Annotated[list[str], "keys of a config that decide for this row"],
-        "rope_type": Annotated[str, "the rule that it follows, whatever is asked"],
-        "default_rope_type": Annotated[str, "the rule that it follows for `default`"],
-        "reads": Annotated[list[str], "keys that it reads, in place of those of the rule"],
-        "integers": Annotated[list[str], "keys whose numbers it cuts to whole ones"],
+        "sources": Required[
+            Annotated[dict[str, str], "types of models, with the class that was run; all if empty"]
+        ],
+        "rules": Annotated[dict[str, int], "the row of each rule that is known, by its number"],
         "as_transformers": Annotated[bool, "it runs the class of transformers"],
     },
     total=False,
@@ -163,17 +174,27 @@ Since = TypedDict(
     "Since",
     {
         "keys": Annotated[list[str], "the keys"],
+        "except_types": Annotated[list[str], "types of models that read them in every release"],
         "text": Annotated[str, "what to say of them"],
+    },
+)
+Scores = TypedDict(
+    "Scores",
+    {
+        "config_key": Annotated[str, "a key that such models have"],
+        "model_types": Annotated[list[str], "their types"],
+        "source": Annotated[str, "where that was read"],
     },
 )
 Engine = TypedDict(
     "Engine",
     {
-        "release": Required[Annotated[str, "whose code was read"]],
-        "source": Required[Annotated[str, "where"]],
-        "always_read": Annotated[list[str], "keys that it reads for every rule"],
-        "reads": Annotated[dict[str, list[str]], "keys that it reads, by the rule"],
+        "release": Required[Annotated[str, "whose code was run"]],
+        "source": Required[Annotated[str, "how"]],
         "since": Annotated[Since, "keys that other releases of an engine read otherwise"],
+        "scores": Annotated[Scores, "models whose scores a scaling changes too"],
+        "draft": Annotated[str, "what becomes of a rule in the draft model of speculation"],
+        "rules": Required[Annotated[list[EngineRule], "what becomes of a rule, each once"]],
         "families": Required[
             Annotated[
                 list[EngineFamily], "what an engine makes of the rotary parameters of some families"

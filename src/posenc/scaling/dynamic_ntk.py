@@ -54,7 +54,7 @@ class DynamicNTK(Scaling):
         self._require(
             self.length is None or self.length >= least,
             "length",
-            f"at least the original length {least}, which changes nothing",
+            f"at least the original length {least}, at which nothing changes",
         )
 
     @property

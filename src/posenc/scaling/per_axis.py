@@ -9,6 +9,8 @@ from posenc._core.errors import bad_argument
 from posenc._core.numeric.ladder import Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling
 
+KEPT = Scaling()  # the rule that changes nothing
+
 
 @final
 @dataclass(frozen=True)
@@ -52,8 +54,11 @@ class PerAxis(Scaling):
     def check(self) -> None:
         """Raise `SpecError` for no rules, or rules that are for each axis themselves."""
         self._require(len(self.rules) > 0, "rules", "a rule or None for each axis")
-        single = not any(isinstance(rule, PerAxis) for rule in self.rules)
-        self._require(single, "rules", "rules for one axis each")
+        self._require(
+            not any(isinstance(rule, PerAxis) for rule in self.rules),
+            "rules",
+            "rules for one axis each",
+        )
 
     @property
     def uneven(self) -> bool:
@@ -80,11 +85,10 @@ class PerAxis(Scaling):
 
     def of_axis(self, axis: int) -> tuple[Scaling, ...]:
         """The rule of an axis, if it has one."""
-        rule = self.rules[axis]
-        return () if rule is None else (rule,)
+        return tuple(filter(None, [self.rules[axis]]))
 
     def _each(self, factor: str) -> list[float]:
-        return [1.0 if rule is None else getattr(rule, factor)() for rule in self.rules]
+        return [getattr(rule or KEPT, factor)() for rule in self.rules]
 
     def _one(self, factor: str) -> float:
         factors = self._each(factor)
@@ -107,18 +111,15 @@ class PerAxis(Scaling):
 
     def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:
         """The base that the rule of the axis asks for."""
-        rule = self.rules[axis]
-        return base if rule is None else rule.rebase(base, width, axis, numbers)
+        return (self.rules[axis] or KEPT).rebase(base, width, axis, numbers)
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The ladder of an axis by its rule."""
-        rule = self.rules[rungs.axis]
-        return rungs if rule is None else rule.scale(rungs)
+        return (self.rules[rungs.axis] or KEPT).scale(rungs)
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""
-        rule = self.rules[rungs.axis]
-        return rungs.frequencies if rule is None else rule.float32(rungs, xp=xp)
+        return (self.rules[rungs.axis] or KEPT).float32(rungs, xp=xp)
 
 
 class EachAxis:

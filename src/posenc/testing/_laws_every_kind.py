@@ -57,8 +57,8 @@ def deepcopied(lab: Lab) -> Found:
 
 @law(
     "calls",
-    "every kind of call gives the same numbers: those of the spec if one is given, else of the "
-    "rule that the code follows, else of a plain call",
+    "every kind of call gives the same numbers: those of the spec; without one, those of the rule "
+    "that the code follows; without a rule, those of a plain call",
     *("rotary", "table", "bias"),
 )
 def calls(lab: Lab) -> tuple[float, float]:

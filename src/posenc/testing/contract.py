@@ -43,7 +43,7 @@ def assert_contract(
         rounded once more.
     layers : sequence of str, optional
         The parts to compare; all by default.
-    library : {"numpy", "torch", "jax"}, optional
+    library : {"numpy", "torch", "jax", "mlx"}, optional
         Whose arrays the side takes, where that is not to be found out; methods get those of NumPy.
 
     Returns

@@ -22,6 +22,7 @@ from posenc._core.io.checkpoints import folder_of
 from posenc._core.reading import Layer, Source
 from posenc.detect.contract import Comparison, Difference, diff
 from posenc.detect.contract.comparison.fields import words
+from posenc.detect.contract.sides.engines import TABLES
 from posenc.detect.contract.sides.side import Library
 from posenc.detect.contract.sides.sides import side_of
 from posenc.detect.convert import PairingFinding, detect_pairing
@@ -114,7 +115,7 @@ def doctor(
     about = facts(model, pairing=stored, base=base, config=config)
     if about.weights is None and folder_of(model) is None:
         about = dataclasses.replace(about, name=f"config of {about.plan.model or 'a model'}")
-    answers = () if engine is None else _of_engine(about, engine, library)
+    answers = _of_tables(about) if engine is None else _of_engine(about, engine, library)
     rows: dict[str, list[Any]] = {}
     for name, value in itertools.chain(_of_model(about), _of_weights(about), answers):
         rows.setdefault(name, []).append(value)
@@ -223,6 +224,16 @@ def _fields(about: Facts, fact: Fact, own: Finding) -> Iterator[str]:
         yield f"{row.field} {row.b} in place of {row.a}{_because(entry.sources, row.field)}"
 
 
+def _of_tables(about: Facts) -> Iterator[Row]:
+    """Which engines read the config otherwise, by their tables; unknown ones are not told."""
+    for name in TABLES if about.format == "config" and about.config else ():
+        with contextlib.suppress(PosencError):
+            side = side_of(f"engine:{name}", other=about.config)
+            for row in diff(side_of(about.reading, name=about.name), side).rows:
+                todo = f"posenc diff CONFIG engine:{name}"
+                yield "says", f"{TABLES[name]} reads it otherwise, {row.text}: {todo}"
+
+
 # --- the engine -----------------------------------------------------------------------------------
 
 
@@ -230,7 +241,7 @@ def _of_engine(about: Facts, engine: Any, library: Library | None) -> Iterator[R
     """Where the engine differs from what the model says, and which laws it breaks."""
     place = _place(engine)
     try:
-        side = side_of(engine, name=place, library=library)
+        side = side_of(engine, name=place, library=library, other=about.config)
         answers = [diff(side_of(about.reading, name=about.name), side)]
     except DataError as error:
         yield from (("not_compared", text) for text in (f"the engine: {error}", NOTHING))

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, Self, cast
 import torch
 from torch import Tensor, nn
 
-from posenc import functional
+from posenc import functional, registry
 from posenc._core.errors import SpecError, bad_argument, bad_data
-from posenc._core.spec.spec import Spec
+from posenc._core.spec.spec import Spec, to_json
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
@@ -152,9 +152,10 @@ def unhooked(module: nn.Module) -> nn.Module:
 class AdoptedRotary(nn.Module):
     """Cosines and sines from exact angles, in the form of the module that it stands in for.
 
-    It has no parameters and no buffers, and the hooks of the module that it replaces. That one is
-    kept outside of the tree of modules, follows what is done to this one (devices, dtypes, copies),
-    and answers for attributes that code of the model asks for, such as `config`.
+    It has no parameters, of buffers those that are saved, and the hooks of the module that it
+    replaces. That one is kept outside of the tree of modules, follows what is done to this one
+    (devices, dtypes, copies), and answers for attributes that code of the model asks for, such as
+    `config`.
     """
 
     def __init__(
@@ -168,6 +169,8 @@ class AdoptedRotary(nn.Module):
         old = original if isinstance(original, nn.Module) else nn.Module()
         # Tuples: a module by itself would become part of the tree.
         self._old, self._original = (old,), (original,)
+        kept = [name for name in old._buffers if name not in old._non_persistent_buffers_set]
+        self._buffers.update({name: old._buffers[name] for name in kept})
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
         self.training = old.training
@@ -213,6 +216,17 @@ class AdoptedRotary(nn.Module):
         self.old._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
+    def _load_from_state_dict(self, state: Any, prefix: str, *more: Any) -> None:
+        """Saved frequencies are taken where they are those that were there."""
+        before = {name: buffer.clone() for name, buffer in self._buffers.items()}  # type: ignore[union-attr]
+        super()._load_from_state_dict(state, prefix, *more)
+        more[-1].extend(
+            f"{prefix}{name}: other frequencies than those that posenc.torch.adopt replaced; call "
+            "posenc.torch.release(model), load, and adopt again."
+            for name, buffer in before.items()
+            if not buffer.is_meta and not torch.equal(buffer, self._buffers[name])  # type: ignore[arg-type]
+        )
+
     def train(self, mode: bool = True) -> Self:
         """As of any module; the module that is replaced follows."""
         self.old.train(mode)
@@ -224,6 +238,54 @@ class AdoptedRotary(nn.Module):
             f"{name}: {form.spec!r}" if name else repr(form.spec)
             for name, form in self.forms.items()
         ) + f", in place of {type(self.original).__name__}"  # fmt: skip
+
+
+class SequenceRotary(nn.Module):
+    """A rotary module that is called with hidden states alone, as one that takes positions.
+
+    It counts the tokens of (batch, sequence, channels) from 0, and returns cosines and sines behind
+    each other, (2, sequence, 1, 1, channels), or angles, (1, sequence, channels).
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = unhooked(module)
+        own = vars(self.module)
+        # It may remember the last sequence, whose dtype may be another.
+        own.update({name: None for name, value in own.items() if isinstance(value, Tensor)})
+
+    def answer(self, x: Tensor, count: int) -> Tensor:
+        """What it says of so many tokens; `ValueError` where it does not count them."""
+        answer = copy.copy(self.module)(x.new_zeros(1, count, 1))
+        shape = tuple(answer.shape[:-1]) if isinstance(answer, Tensor) else type(answer).__name__
+        if shape not in ((2, count, 1, 1), (1, count)):
+            raise ValueError(f"{shape} for {count} tokens")
+        return answer
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines at positions."""
+        answer = self.answer(x, int(position_ids.max()) + 1)
+        cos, sin = (answer.cos(), answer.sin()) if answer.ndim == 3 else answer[:, None, :, 0, 0]
+        return cos[0, position_ids], sin[0, position_ids]
+
+
+class AdoptedSequence(AdoptedRotary):
+    """The same for a module that counts the tokens of its input itself, in the form of that one."""
+
+    def __init__(self, original: Any, forms: Mapping[str | None, CosSinForm], *more: Any) -> None:
+        super().__init__(original, forms, *more)
+        self._is_angle = SequenceRotary(original).answer(torch.zeros(1), 2).ndim == 3
+
+    def forward(self, hidden_states: Tensor) -> Tensor:  # type: ignore[override]
+        """Cosines and sines of a sequence that begins at 0, or its angles."""
+        places = torch.arange(hidden_states.shape[1], device=hidden_states.device)
+        cos, sin = super().forward(hidden_states, places)
+        # Angles from -π to π: farther ones in float32 would be off.
+        return (
+            torch.atan2(sin, cos)[None]
+            if self._is_angle
+            else torch.stack((cos, sin))[:, :, None, None]
+        )
 
 
 WHOLE = 1e-2  # how far from an integer the position of a token may be taken for
@@ -241,6 +303,7 @@ class AdoptedAxes(AdoptedRotary):
     def __init__(self, original: Any, trained: RoPE, spec: RoPE) -> None:
         super().__init__(original, {}, [trained])
         self.spec, self.trained = spec, trained
+        self._texts = to_json(trained), to_json(spec)
         self.change, self.place, self.reach = 0.0, 0, -1  # of the last call; no rows: -1
         steps = functional.frequencies(trained).tolist()
         axis = trained.arrangement.layout(trained.pairs).axis
@@ -254,15 +317,13 @@ class AdoptedAxes(AdoptedRotary):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the old module answers, with exact angles."""
-        return unseen(self._exact, self.original(*args, **kwargs))
+        return self._exact(self.original(*args, **kwargs))
 
     def _exact(self, answer: Any) -> Any:
         pairs, dim = self.trained.pairs, self.trained.dim
-        if isinstance(answer, Tensor) and answer.is_complex() and answer.shape[-1] == pairs:
-            return self._replaced([answer], answer, lambda z: [z])[0]
-        if isinstance(answer, Tensor) and answer.shape[-3:] == (pairs, 2, 2):
-            old = torch.complex(*answer[..., 0].double().unbind(-1))
-            return self._replaced([answer], old, _matrices)[0]
+        if isinstance(answer, Tensor):
+            tail = answer.shape[-1:] if answer.is_complex() else answer.shape[-3:]
+            return self._replaced([answer])[0] if tail in ((pairs,), (pairs, 2, 2)) else answer
         if not isinstance(answer, (tuple, list)):
             return answer
         kind: Any = type(answer)
@@ -270,27 +331,38 @@ class AdoptedAxes(AdoptedRotary):
         shapes = {tuple(part.shape) for part in real}
         if (
             {len(real), len(answer)} != {2}
-            or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
             or len(shapes) != 1
+            or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
         ):
             return kind([self._exact(part) for part in answer])
-        columns = self._pair_of if real[0].shape[-1] == dim else [*range(pairs)]
-        first = [columns.index(j) for j in range(pairs)]
-        old = torch.complex(*(part[..., first].double() for part in real))
-        return kind(
-            self._replaced(real, old, lambda z: [z.real[..., columns], z.imag[..., columns]])
-        )
+        return kind(self._replaced(real))
 
-    def _replaced(
-        self, parts: list[Tensor], old: Tensor, form: Callable[[Tensor], list[Tensor]]
-    ) -> list[Tensor]:
+    def _replaced(self, parts: list[Tensor]) -> list[Tensor]:
+        """New numbers in the form of the parts; a graph has an operator that works them out."""
+        if not torch.compiler.is_compiling():
+            return self.numbers(parts)
+        return adopted_axes(parts, *self._texts, type(self.original).__name__)
+
+    def numbers(self, parts: list[Tensor]) -> list[Tensor]:
         """New numbers in the form of the parts, which may have each of the old ones twice."""
-        if not old.numel():
-            return parts
-        again = zip(parts, form(old), strict=True)
-        apart = sum((part - twin).abs().max().item() for part, twin in again)
-        new = form(self._turned(old, parts[0].dtype, apart))
-        return [one.to(part.dtype) for part, one in zip(parts, new, strict=True)]
+        if not parts[0].numel():
+            return [part.clone() for part in parts]
+        whole, pairs = parts[0], self.trained.pairs
+        columns = self._pair_of if whole.shape[-1] != pairs else [*range(pairs)]
+
+        def form(z: Tensor) -> list[Tensor]:
+            if len(parts) == 2:
+                return [z.real[..., columns], z.imag[..., columns]]
+            return [z if whole.is_complex() else _matrices(z)]
+
+        if len(parts) == 2:
+            first = [columns.index(j) for j in range(pairs)]
+            old = torch.complex(*(part[..., first].double() for part in parts))
+        else:
+            old = whole if whole.is_complex() else torch.complex(*whole[..., 0].double().unbind(-1))
+        apart = sum((a - b).abs().max().item() for a, b in zip(parts, form(old), strict=True))
+        new = form(self._turned(old, whole.dtype, apart))
+        return [one.to(whole.dtype) for one in new]
 
     def _turned(self, old: Tensor, dtype: torch.dtype, apart: float) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
@@ -334,9 +406,9 @@ class AdoptedAxes(AdoptedRotary):
         return f"{self.spec!r}, in place of {type(self.original).__name__}"
 
 
-def _matrices(z: Tensor) -> list[Tensor]:
+def _matrices(z: Tensor) -> Tensor:
     rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
-    return [rows.reshape(*z.shape, 2, 2)]
+    return rows.reshape(*z.shape, 2, 2)
 
 
 def _phasors(spec: RoPE, places: Tensor) -> Tensor:
@@ -344,3 +416,20 @@ def _phasors(spec: RoPE, places: Tensor) -> Tensor:
         spec = spec.replace(phase="real")
     places = places if len(spec.axes) > 1 else places[..., 0]
     return torch.complex(*functional.cos_sin(spec, places, dtype=torch.float64))
+
+
+@functools.lru_cache(maxsize=256)
+def _axes(trained: str, spec: str, name: str) -> AdoptedAxes:
+    specs: Any = map(registry.from_json, (trained, spec))
+    return AdoptedAxes(type(name, (), {})(), *specs)
+
+
+@torch.library.custom_op("posenc::adopted_axes", mutates_args=())
+def adopted_axes(parts: list[Tensor], trained: str, spec: str, name: str) -> list[Tensor]:
+    """What an adopted module of that name answers, for graphs: they hold no loop over values."""
+    return _axes(trained, spec, name).numbers(parts)
+
+
+@adopted_axes.register_fake
+def _(parts: list[Tensor], *_: Any) -> list[Tensor]:
+    return [torch.empty_like(part) for part in parts]

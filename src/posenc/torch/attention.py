@@ -249,7 +249,7 @@ def _check_mask(mask: Tensor | None, rows: int, keys: int) -> None:
     if rows != keys:
         raise bad_argument(
             "attention: attention_mask",
-            f"one of ours for {rows} queries and {keys} keys",
+            f"a mask that posenc made, for {rows} queries and {keys} keys",
             received,
             "Register it by `attention(…).register(name)`, and let the model make its mask.",
         )

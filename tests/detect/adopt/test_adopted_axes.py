@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import posenc  # noqa: E402
 from posenc import scaling as s  # noqa: E402
-from posenc.torch.adopted import AdoptedAxes  # noqa: E402
+from posenc.torch.adopted import AdoptedAxes, adopted_axes  # noqa: E402
 from posenc.torch.channels import ChannelCosSin  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
 
@@ -93,6 +93,10 @@ def test_every_form_is_kept(name: str, rule: Any) -> None:
     for ours, other in zip(leaves(answer), leaves(expected), strict=True):
         assert ours.dtype == other.dtype
         assert_close(numbers(ours), numbers(other), 2e-7)
+    if name != "padded, among others":  # in a graph, part by part
+        old = leaves(Old(trained, form)(WHERE))
+        graphed = adopted_axes(old, posenc.to_json(trained), posenc.to_json(spec), "Old")
+        assert all(map(torch.equal, graphed, leaves(answer)))
 
 
 def test_coordinates_that_are_no_integers() -> None:
@@ -105,6 +109,15 @@ def test_coordinates_that_are_no_integers() -> None:
         strict=True,
     ):
         assert_close(ours, exact, 2e-6)  # of places that were read from float32
+
+
+def test_a_pair_that_turns_the_other_way_says_where_a_token_stands() -> None:
+    ladder = posenc.Ladder(spacing="explicit", frequencies=(1.0, -0.05))
+    trained = posenc.RoPE(4, pairing="half", ladder=ladder)
+    where = torch.tensor([0, 9, 31, -4])
+    cos, sin = AdoptedAxes(Old(trained, halves), trained, trained)(where)
+    for ours, exact in zip((cos, sin), posenc.cos_sin(trained, where), strict=True):
+        assert_close(ours, exact, 2e-7)
 
 
 def test_far_positions_are_read_until_the_slowest_pair_has_turned() -> None:

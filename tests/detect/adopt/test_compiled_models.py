@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
-from collections.abc import Callable
-from typing import Any
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import pytest
 import torch
 import transformers as hf
+from tools.models import adopt as zoo
+from tools.models.small_models import built
 
 from posenc.torch import adopt
 from posenc.torch.adopted import AdoptedRotary
@@ -22,6 +27,9 @@ SIZES: dict[str, Any] = {
 LAYERS = ["sliding_attention", "full_attention"]
 LENGTHS = (24, 11, 1, 33)
 ROOM = 2e-5  # of the largest logit, between eager and compiled, and after float32 angles
+GRADIENTS = 5e-5  # of the largest gradient
+ROWS = json.loads(Path(zoo.DATA).read_text(encoding="utf-8"))["rows"]
+COMPILED = sorted(row["model_type"] for row in ROWS if row["state"] == "held")
 
 
 def _rope(**rule: Any) -> dict[str, Any]:
@@ -206,3 +214,100 @@ def test_a_length_that_is_never_looked_at() -> None:
     for a, b in pairs:
         for one, other in zip(a, b, strict=True):
             assert_close(one.numpy(), other.numpy(), ROOM)
+
+
+# --- every type, beside the original --------------------------------------------------------------
+
+
+class Counts(NamedTuple):
+    """What a compiler made of a model: its answers, graphs and breaks."""
+
+    answers: list[Any]
+    graphs: int
+    breaks: int
+
+
+@contextlib.contextmanager
+def counting() -> Iterator[tuple[Callable[..., Any], Callable[[list[Any]], Counts]]]:
+    """A compiler that runs graphs as they are, and what it counted."""
+    graphs: list[Any] = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        graphs.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    counters = torch._dynamo.utils.counters
+    counters.clear()
+    yield (
+        lambda model: torch.compile(model, backend=backend),
+        lambda answers: Counts(answers, len(graphs), sum(counters["graph_break"].values())),
+    )
+
+
+def at_lengths(model: Any, inputs: dict[str, Any]) -> Counts:
+    """Three lengths of tokens, or the one input of a model that takes none."""
+    steps = [
+        {k: t[:, :count] if t.shape[:2] == (2, zoo.TOKENS) else t for k, t in inputs.items()}
+        for count in ((zoo.TOKENS, 7, 5) if "input_ids" in inputs else (zoo.TOKENS,))
+    ]
+    with counting() as (compiler, counts), torch.no_grad():
+        call = compiler(model)
+        return counts([zoo.logits(call, **step) for step in steps])
+
+
+def decoding(model: Any, inputs: dict[str, Any]) -> Counts:
+    """A prompt and two tokens behind it, in a static cache."""
+    cache = hf.StaticCache(config=model.config, max_cache_len=zoo.TOKENS + 4)
+    steps = [inputs["input_ids"], *torch.arange(20, 24).reshape(2, 2, 1)]
+    with counting() as (compiler, counts), torch.no_grad():
+        call = compiler(model)
+        return counts([zoo.logits(call, input_ids=ids, past_key_values=cache) for ids in steps])
+
+
+def training(model: Any, inputs: dict[str, Any]) -> Counts:
+    """The gradients of a step."""
+    with counting() as (compiler, counts):
+        answer = compiler(model)(**inputs)
+        first = answer.logits if hasattr(answer, "logits") else answer[0]
+        first.float().square().mean().backward()
+        gradients = [p.grad for p in model.parameters() if p.grad is not None]
+    model.zero_grad()
+    return counts(gradients)
+
+
+def beside(name: str) -> None:
+    """Compiled, a model is the same after it was adopted, in no more graphs and breaks."""
+    theirs = built(name)
+    inputs = zoo.given(theirs)
+    ours = copy.deepcopy(theirs)
+    adopt(ours)
+    ways = [at_lengths, training]
+    if theirs.can_generate() and [*inputs] == ["input_ids"]:
+        ways.append(decoding)
+    for way in ways:
+        try:
+            before = way(theirs, inputs)
+        except Exception:  # noqa: BLE001 - theirs cannot be compiled so: nor need ours
+            assert way is not at_lengths
+            continue
+        after = way(ours, inputs)
+        assert after.graphs <= before.graphs, way.__name__
+        assert after.breaks <= before.breaks, way.__name__
+        # Of all: gradients of biases of keys are rounding alone.
+        size = max(float(other.abs().max()) for other in before.answers)
+        room = ROOM if way is not training else GRADIENTS
+        for one, other in zip(after.answers, before.answers, strict=True):
+            assert float((one - other).abs().max()) <= room * size, way.__name__
+
+
+@pytest.mark.slow("torch", "detect/adopt")
+@pytest.mark.parametrize("name", ["gemma3_text", "wav2vec2-conformer", "gptj"])
+def test_a_compiled_type_beside_the_original(name: str) -> None:
+    beside(name)
+
+
+@pytest.mark.slow("torch", "detect/adopt", release=True)
+@pytest.mark.parametrize("name", COMPILED)
+def test_every_compiled_type_beside_the_original(name: str) -> None:
+    beside(name)

@@ -233,6 +233,28 @@ def test_a_module_that_changes_later_is_told_in_its_next_call() -> None:
         model.pos_embed(ids(1, 4, 6))
 
 
+def test_a_compiled_module_answers_the_same_in_one_graph() -> None:
+    model, where = flux(), ids(1, 4, 6)
+    adopt(model, scaling=s.PerAxis((None, s.NTK(2), s.RIFLEx(3, 80))))
+    compiled = torch.compile(model.pos_embed, backend="eager", fullgraph=True)
+    for answer, plain in zip(compiled(where), model.pos_embed(where), strict=True):
+        assert torch.equal(answer, plain)
+    model.pos_embed.original.theta = 500
+    torch._dynamo.reset()
+    with pytest.raises(posenc.DataError, match="FluxPosEmbed: expected cosines and sines"):
+        compiled(where)
+
+
+@pytest.mark.slow("torch/adopted.py")
+@pytest.mark.parametrize("number", [2, 3, 6])  # complex; of films; of half the width
+def test_a_compiled_model_is_one_graph(number: int) -> None:
+    model = build(MODELS[number])
+    adopt(model)
+    expected = run(model, MODELS[number])
+    compiled = torch.compile(model, backend="eager", fullgraph=True)
+    assert_close(run(compiled, MODELS[number]), expected, CLOSE)
+
+
 def test_twice_is_refused_and_once_undone() -> None:
     model = flux()
     adopt(model)

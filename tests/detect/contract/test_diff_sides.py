@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.metadata
 import itertools
 import json
-import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -61,8 +60,8 @@ def test_the_exit_code_tells_a_difference_from_what_could_not_be_compared(
     open_ = tmp_path / "open.json"
     open_.write_text(json.dumps({"model_type": "unheard_of", "rope_theta": 1e4}))
     assert run(config, str(open_)).exit_code == 3
-    result = run(config, f"engine:vllm={config}")
-    assert (result.exit_code, "vllm" in result.output) == (3, True)
+    result = run(config, f"engine:vllm={open_}")
+    assert (result.exit_code, "unheard_of is not known" in result.output) == (3, True)
     alibi = '{"type": "ALiBi", "heads": 8}'
     silent = run(alibi, "tests.detect.contract.test_diff_sides:engine")
     assert (silent.exit_code, "not compared" in silent.output) == (3, True)
@@ -732,33 +731,69 @@ def test_a_contract_of_a_newer_version_or_cut_off_is_told_so(tmp_path: Path, con
 # --- engines --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("base", "verdict"), [(5e5, "nothing differs"), (1e4, "differs")])
-def test_an_engine_is_asked_for_rotated_vectors(
-    base: float, verdict: str, config: str, monkeypatch: Any
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
+
+
+def test_an_engine_reads_the_config_of_the_other_side_or_its_own(
+    config: str, tmp_path: Path
 ) -> None:
-    """Behind a stand-in for vLLM, whose wheel is not part of the tests."""
-    torch = pytest.importorskip("torch", reason="vLLM takes its tensors")
-    asked: list[Any] = []
+    assert run(config, "engine:vllm").exit_code == 0
+    scaled = tmp_path / "scaled.json"
+    scaled.write_text(json.dumps({**CONFIG, "rope_scaling": {**YARN, "attention_factor": 1.0}}))
+    own = run(str(scaled), f"engine:sglang={scaled}")
+    assert (own.exit_code, "it passes over attention_factor" in own.output) == (1, True)
+    for arguments in ((str(scaled), "engine:sglang"), ("engine:sglang", str(scaled))):
+        assert run(*arguments).exit_code == 1
+    assert run(str(scaled), f"engine:vllm={config}").exit_code == 1
+    assert posenc.diff(CONFIG, "engine:vllm").verdict == "nothing differs"
+    rounded = {**CONFIG, "rope_scaling": {**YARN, "truncate": False}}
+    assert "scaling.rounding" in posenc.doctor(rounded, "engine:llama.cpp").faults[0].text
+    says = posenc.doctor(rounded).says
+    assert [one.split(" ")[0] for one in says if "reads it otherwise" in one] == ["llama.cpp"]
+    assert not any("reads it otherwise" in one for one in posenc.doctor(CONFIG).says)
 
-    class Rotary:
-        def forward(self, positions: Any, query: Any, key: Any) -> Any:
-            heads = query.reshape(len(positions), -1, 64).transpose(0, 1)
-            made = Engine(ladder(64, base)).rotate(heads.numpy(), positions.numpy(), "")
-            turned = torch.from_numpy(made).transpose(0, 1).reshape(query.shape)
-            return turned, key
 
-    def get_rope(head: int, length: int, half: bool, rope: dict[str, Any], dtype: Any) -> Rotary:
-        asked.append((head, length, half, rope["rope_theta"], dtype))
-        return Rotary()
+@pytest.mark.parametrize(
+    ("side", "words"),
+    [
+        ("engine:vllm@0.25.0", "expected vllm 0.33.0, of which the table is, got 0.25.0"),
+        ("engine:tgi", "with one of"),
+        ("engine:vllm=absent.json", "a file that exists"),
+    ],
+)
+def test_an_engine_of_which_nothing_is_known_is_an_error(
+    side: str, words: str, config: str
+) -> None:
+    with pytest.raises(posenc.PosencError, match=words):
+        posenc.diff(config, side)
 
-    names = ("vllm", "vllm.model_executor", "vllm.model_executor.layers")
-    for name in (*names, f"{names[-1]}.rotary_embedding"):
-        module = types.ModuleType(name)
-        module.get_rope = get_rope  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, name, module)
-    found = posenc.diff(CONFIG, f"engine:vllm={config}")
-    assert (found.verdict, asked[-1]) == (verdict, (64, 4096, True, 5e5, torch.float32))
-    assert [row.field for row in found.differences] == ["base"] * (base != 5e5)
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"model_type": "gpt_neox_japanese"}, "models of type gpt_neox_japanese is not known"),
+        ({"rope_scaling": {**YARN, "attn_factor": 1.0}}, "makes of attn_factor is not known"),
+        ({"rope_scaling": {**YARN, "mscale": 0.7}}, "makes of mscale is not known"),
+        ({"rope_scaling": {"rope_type": "ntk", "factor": 4.0}}, "the rule 'ntk' is not known"),
+    ],
+)
+def test_what_a_table_was_not_made_with_is_not_known(more: dict[str, Any], words: str) -> None:
+    with pytest.raises(posenc.DataError, match=words):
+        posenc.diff(CONFIG | more, "engine:vllm")
+
+
+def test_another_release_that_is_installed_is_not_known(monkeypatch: Any) -> None:
+    class Installed:
+        version = "0.34.1"
+
+    found = importlib.metadata.distributions
+    monkeypatch.setattr(
+        "importlib.metadata.distributions",
+        lambda **of: [Installed()] if of == {"name": "vllm"} else found(**of),
+    )
+    with pytest.raises(posenc.DataError, match="got 0.34.1, which is installed"):
+        posenc.diff(CONFIG, "engine:vllm")
+    assert posenc.diff(CONFIG, "engine:vllm@0.33.0").verdict == "nothing differs"
 
 
 @pytest.mark.parametrize(("speed", "fields"), [(1.0, []), (1.01, ["ladder"])])

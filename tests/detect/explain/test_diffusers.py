@@ -81,6 +81,16 @@ def test_pixels_become_tokens_by_the_vae_beside(pipeline: Path) -> None:
         rule.cells(height=1024, width=768)
 
 
+@pytest.mark.parametrize(("stages", "pixels"), [(4, 16), (65, 2**65), (66, None), (0, None)])
+def test_a_vae_halves_a_picture_so_many_times(stages: int, pixels: int | None) -> None:
+    vae = {"_class_name": "AutoencoderKL", "block_out_channels": [8] * stages}
+    plan = posenc.from_hf({"_class_name": "P", "transformer": FLUX, "vae": vae}, on_error="report")
+    rule: Any = plan.layers[0].positions
+    assert getattr(rule, "pixels", None) == (pixels and (1, pixels, pixels))
+    no_value = ["2 ** (block_out_channels.length - 1) has no value" in e for e in plan.errors]
+    assert no_value == [True] * (pixels is None)
+
+
 def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
     encoder = {"model_type": "t5", "d_kv": 64}
     plan = posenc.from_hf({"_class_name": "P", "transformer": FLUX, "text_encoder_2": encoder})
@@ -88,12 +98,29 @@ def test_a_text_encoder_of_a_pipeline_is_in_no_entry() -> None:
     assert any("text_encoder_2 is a model of transformers" in note.text for note in plan.notes)
 
 
-def test_presets_of_diffusion_models_are_templates_of_rows() -> None:
-    rules = (rule for row in diffusion.transformers().values() for rule in row["entries"])
-    assert {rule["preset"] for rule in rules if "preset" in rule} >= {
+def test_presets_of_diffusion_models_are_names_of_rows() -> None:
+    """At the width of the class a preset is the spec that its config has."""
+    stated: dict[str, dict[str, Any]] = {
+        "HunyuanDiT2DModel": {"patch_size": 2},
+        "CogVideoXTransformer3DModel": {"use_rotary_positional_embeddings": True},
+    }
+    named = {
+        rule["preset"]: row["classes"][0]
+        for row in diffusion.transformers().values()
+        for rule in row["entries"]
+        if "names" in rule
+    }
+    assert {*named} == {
         "flux", "wan", "hunyuan-video", "cogvideox", "cosmos", "ltx", "lumina", "kandinsky5",
         "hunyuan-dit",
     }  # fmt: skip
+    for name, cls in named.items():
+        plan = posenc.from_hf({"_class_name": cls, **stated.get(cls, {})})
+        spec: Any = next(entry.spec for entry in plan if entry.spec is not None)
+        made: Any = posenc.preset(name, spec.dim)
+        if name == "kandinsky5":  # whose call may scale positions
+            made = made.replace(phase="real")
+        assert made == spec
 
 
 def test_a_pipeline_may_have_two_transformers() -> None:
@@ -135,10 +162,13 @@ def test_what_a_config_leaves_out_is_the_default_of_its_class() -> None:
             "a VAE, which has no positions of tokens: read the folder",
         ),
         ({"_class_name": "DDIMScheduler"}, "a scheduler: read the folder of the pipeline"),
-        ({"_class_name": "UNet2DConditionModel"}, "a UNet, which is not read"),
-        ({"_class_name": "FluxControlNetModel"}, "a ControlNet, which is not read"),
+        ({"_class_name": "UNet2DConditionModel"}, "a UNet, of which nothing is read"),
+        ({"_class_name": "FluxControlNetModel"}, "a ControlNet, of which nothing is read"),
         ({"_class_name": "FluxPipeline"}, "a pipeline, and no transformer of it is here"),
-        ({"_class_name": "FluxTransformer2D"}, "Did you mean 'FluxTransformer2DModel'"),
+        (
+            {"_class_name": "FluxTransformer2D"},
+            r"0.42.1 \(did you mean 'FluxTransformer2DModel'\?\)\. ",
+        ),
         ({**FLUX, "axes_dims_rope": [4, 12]}, "expected 3 counts of pairs, got \\(2, 6\\)"),
         ({**FLUX, "axes_dims_rope": [4, 6, 5]}, "axes_dims_rope is not a list of even numbers"),
         ({**FLUX, "axes_dims_rope": "16"}, "axes_dims_rope is not a list"),

@@ -303,7 +303,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
                 original_max_position_embeddings=2048,
             )
         ),
-        "long_factor has 31 numbers, and 32 pairs turn",
+        "long_factor has 31 numbers and needs 32",
     ),
     "fraction too large": (
         with_(PLAIN, model_type="phi", partial_rotary_factor=1.5),

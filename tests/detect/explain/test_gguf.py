@@ -111,7 +111,7 @@ def test_factors_that_are_tensors(tmp_path: Path) -> None:
     exact = posenc.frequencies(plain) / factors.astype(np.float64)
     assert_close(posenc.frequencies(spec), exact, 1e-15 * exact)  # type: ignore[arg-type]
     short = {"rope_freqs.weight": factors[:5]}
-    with pytest.raises(posenc.DataError, match="has 5 numbers, and 32 pairs turn"):
+    with pytest.raises(posenc.DataError, match="has 5 numbers and needs 32"):
         posenc.from_gguf(written(tmp_path / "b.gguf", "llama", short, **BASIC))
 
 

@@ -15,7 +15,7 @@ import posenc
 from posenc import scaling as s
 from posenc.cli import app
 from posenc.detect.extend import AxesExtension, Baseline, extend
-from posenc.detect.extend.axes import MORE
+from posenc.detect.extend.axes import DYPE
 from posenc.detect.extend.options import layer_extension
 
 FLUX = {"_class_name": "FluxTransformer2DModel"}
@@ -47,12 +47,27 @@ def test_each_axis_has_the_numbers_of_a_rotation_of_its_own() -> None:
     assert [axis.name for axis in found.layers] == ["y", "x"]
     for axis, length in zip(found.layers, (96, 128), strict=True):
         alone = posenc.RoPE(56, pairing="half")
-        expected = layer_extension("", Baseline(alone, 64), length, window=False, more=MORE)
+        more = {"dype": DYPE}
+        expected = layer_extension("", Baseline(alone, 64), length, window=False, more=more)
         assert axis.options == expected.options
     first = next(j for j in range(28) if 64 * 1e4 ** (-2 * j / 56) < 2 * math.pi)
     assert f"x: pairs {first} to 27 meet unseen angles" in found.notes
     dype: Any = found.layers[1].option("dype")
     assert dype.spec.scalings == (s.DyPE(2, 1, original_length=64),)
+
+
+@pytest.mark.parametrize(
+    ("name", "trained", "k"),
+    # Latent frames of training, and --k in the README of thu-ml/RIFLEx at 18e0bc3.
+    [("HunyuanVideoTransformer3DModel", 33, 4), ("CogVideoXTransformer3DModel", 13, 2)],
+)
+def test_the_pair_of_riflex_is_that_of_its_authors(name: str, trained: int, k: int) -> None:
+    config = {"_class_name": name, "use_rotary_positional_embeddings": True}
+    found: Any = extend(config, frames=2 * trained, trained=trained, tokens=True)
+    (time,) = found.layers
+    assert time.option("riflex").spec.scalings == (s.RIFLEx(k, 2 * trained),)
+    assert f"PerAxis((posenc.scaling.RIFLEx({k}, {2 * trained})," in found.lines("riflex")["posenc"]
+    assert extend(FLUX, **LARGER).layers[0].option("riflex") is None
 
 
 @pytest.mark.parametrize("name", ["linear", "ntk", "dynamic", "yarn", "llama3", "dype"])

@@ -5,17 +5,21 @@ from __future__ import annotations
 import json
 import math
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from safetensors.numpy import load_file
 
 import posenc
 from posenc.cli import app
 from posenc.detect.extend import extend
+from posenc.detect.facts.engines import as_read
 from posenc.presets.families import class_defaults
-from tests.tolerances import RELATIVE
+from tests.golden.make_vllm import CONFIGS as VLLM
+from tests.tolerances import ORIGINAL, RELATIVE
 
 SIZES = {"head_dim": 64, "rope_theta": 10_000.0, "max_position_embeddings": 4096}
 LATENT = {
@@ -28,6 +32,7 @@ LATENT = {
 CONFIGS = resources.files("posenc.presets") / "configs"
 TABLE: dict[str, Any] = json.loads((CONFIGS / "engines.json").read_text(encoding="utf-8"))
 SERVERS = {"vLLM", "SGLang"}
+GOLDEN = Path(__file__).parents[2] / "golden"
 
 
 @pytest.fixture(autouse=True)
@@ -62,20 +67,20 @@ LINES: list[tuple[dict[str, Any], str, set[str]]] = [
     (LATENT, "yarn", SERVERS),
     (LATENT, "ntk", {*SERVERS, "llama.cpp"}),
     (LATENT | {"model_type": "glm4_moe_lite"}, "llama3", set()),
-    # Attention over latents without that rewriting, and whose scores were not read.
-    (LATENT | {"model_type": "minicpm3", "hidden_size": 512}, "yarn", set()),
+    # Attention over latents without that rewriting.
+    (LATENT | {"model_type": "minicpm3", "hidden_size": 512}, "yarn", SERVERS),
     # SGLang hands the base alone to its rotary module, here as a whole number.
     (of("gemma", hidden_size=512), "yarn", {"vLLM", "llama.cpp"}),
     (of("gemma", hidden_size=512), "ntk", {*SERVERS, "llama.cpp"}),
     (of("mixtral"), "ntk", {"vLLM", "llama.cpp"}),
     # vLLM makes YaRN of every rule of gpt-oss.
     (of("gpt_oss", layer_types=["full_attention"]), "llama3", {"SGLang"}),
-    # Nobody read what these two make of a type; the class of GPT-J has no rule at all.
+    # Neither was made of Persimmon; the class of GPT-J has no rule at all in transformers.
     (of("persimmon", hidden_size=512), "yarn", {"llama.cpp"}),
     (
         {"model_type": "gptj", "n_embd": 512, "n_head": 4, "n_positions": 2048},
         "yarn",
-        {"llama.cpp"},
+        {"vLLM", "llama.cpp"},
     ),
 ]
 
@@ -181,10 +186,12 @@ def test_a_line_says_the_share_that_the_class_alone_knows(name: str, share: floa
 def test_sections_that_the_class_alone_knows_are_not_lost() -> None:
     inner = of("qwen2_vl_text", head_dim=128)
     outer = {"model_type": "qwen2_vl", "text_config": inner}
-    assert "vLLM" not in extend(outer, 65_536).lines("yarn")
+    assert "vLLM" not in extend(outer, 65_536).lines("ntk")
     inner["rope_scaling"] = {"type": "mrope", "mrope_section": [16, 24, 24]}
-    assert "vLLM" in extend(outer, 65_536).lines("yarn")
-    assert "vLLM" not in extend(outer, 65_536).lines("llama3")
+    assert "vLLM" in extend(outer, 65_536).lines("ntk")
+    # Its ramp of YaRN is that of four times the original length, and linear drops the sections.
+    for rule in ("yarn", "linear"):
+        assert "vLLM" not in extend(outer, 65_536).lines(rule)
     # An override of the whole would not reach the part that transformers 5 makes of flat keys.
     flat = extend(inner | {"model_type": "qwen2_vl"}, 65_536)
     assert not {*flat.lines("yarn")} & SERVERS
@@ -194,13 +201,33 @@ def test_every_row_of_the_table_has_a_source() -> None:
     assert {*TABLE} == {"transformers", "vLLM", "SGLang", "llama.cpp"}
     for engine, own in TABLE.items():
         assert own["release"] in own["source"], engine
-        types = [name for row in own["families"] for name in row["model_types"]]
+        types = [name for row in own["families"] for name in row["sources"]]
         assert len(types) == len({*types}), engine
-        for row in own["families"]:
-            assert row["source"], engine
-            assert ("rope_type" in row) == ("reads" in row), engine
+        assert all(source for row in own["families"] for source in row["sources"].values()), engine
+        used = {number for row in own["families"] for number in row.get("rules", {}).values()}
+        assert used == {*range(len(own["rules"]))}, engine
+        for rule in own["rules"]:
+            kinds = [*rule.get("kinds", {"": rule}).values()]
+            for one in kinds:
+                told = [key for name in ("reads", "passes", "unlike") for key in one.get(name, ())]
+                assert len(told) == len({*told}), (engine, rule)
+                assert ("follows" in one) != ("stops" in one) or not one, (engine, rule)
     version = json.loads((CONFIGS / "classes.json").read_text(encoding="utf-8"))["version"]
     assert TABLE["transformers"]["release"] == version
+
+
+@pytest.mark.parametrize("name", [name for name in VLLM if "proportional" not in name])
+def test_the_table_gives_the_numbers_of_vllm(name: str) -> None:
+    """The rows of `cos_sin_cache` in `golden/vllm.safetensors`, from the keys that are read."""
+    stored = load_file(GOLDEN / "vllm.safetensors")
+    positions, rows = (stored[f"{name}: {key}"] for key in ("positions", "rows"))
+    near = positions <= 17  # angles of float32
+    reading = as_read("vLLM", VLLM[name])
+    assert reading.config is not None, reading.why
+    spec = posenc.from_hf(reading.config)["attention"].spec
+    made = np.concatenate(posenc.cos_sin(spec, positions[near], dtype="float64"), axis=-1)
+    bound = ORIGINAL * spec.attention_factor
+    np.testing.assert_allclose(rows[near], made, rtol=0, atol=bound)
 
 
 def test_the_command_says_what_the_order_is_worth() -> None:

@@ -371,6 +371,42 @@ def test_frequencies() -> None:
     assert only({"inv_freq": noisy}).verdict == "unknown"
 
 
+YARN = posenc.scaling.YaRN(4, original_length=4096)
+
+
+@pytest.mark.parametrize(
+    ("spec", "columns", "words"),
+    [
+        (posenc.RoPE(32, pairing="half"), lambda x: x.astype("float16"), "pair j has column j "),
+        (posenc.RoPE(32, pairing="half", base=5e5), lambda x: np.tile(x, 2), "j and j + d/2"),
+        (posenc.RoPE(32, pairing="half", scaling=YARN), lambda x: np.repeat(x, 2, -1), "2j + 1"),
+    ],
+)
+def test_cosines_and_sines(spec: Any, columns: Any, words: str) -> None:
+    cos, sin = map(columns, posenc.cos_sin(spec, 600))
+    finding = only({"rope.cos_cached": cos, "rope.sin_cached": sin})
+    assert (finding.verdict, finding.spec) == ("claimed", spec)
+    assert words in finding.remarks[-1]
+    # A factor that no rule has, and another first position.
+    finding = only({"cos": 2 * cos[9:], "sin": 2 * sin[9:]})
+    assert finding.verdict == "close"
+    assert finding.remarks[-2].startswith("they are multiplied by 2")
+    assert finding.remarks[-1].startswith("row p is taken for position p, and row 0 is off by")
+
+
+def test_no_claim_about_what_is_no_pair() -> None:
+    angles = np.random.default_rng(0).normal(size=(60, 32))
+    for nothing in (angles, angles[0], angles[:1, 0], angles[:3], angles[:, :2], angles * np.nan):
+        assert not posenc.identify({"cos": nothing, "sin": nothing}).findings
+    finding = only({"cos": np.cos(angles), "sin": np.sin(angles)})
+    assert (finding.verdict, finding.spec) == ("unknown", None)
+    cos, sin = posenc.cos_sin(posenc.RoPE(32, pairing="half"), 600)
+    sin[400, 3] = -sin[400, 3]  # one wrong entry, far behind those that tell the frequencies
+    assert only({"cos": cos, "sin": sin}).verdict == "close"
+    for alone in (cos, sin):
+        assert "both tell it together" in only(alone).remarks[-1]
+
+
 @pytest.mark.parametrize(
     "values",
     [

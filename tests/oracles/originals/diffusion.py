@@ -407,17 +407,32 @@ def cosmos(name: str, path: str, text: int, grid: Grid) -> Tables:
     return {"video": cis(*module(name, path)(latents(grid, (1, 2, 2)), fps=30), "half")}
 
 
-def ids_of_axes(order: str) -> Any:
-    """Positions that nobody makes: any will do."""
+def steps(folder: str) -> Any:
+    """The module where a modular pipeline makes positions."""
+    return pytest.importorskip(f"diffusers.modular_pipelines.{folder}.before_denoise")
 
-    def tables(name: str, path: str, text: int, grid: Grid) -> Tables:
-        rope = module(name, path)
-        places = torch.cartesian_prod(*map(torch.arange, grid))
-        axes = len(rope.axes_dim) if hasattr(rope, "axes_dim") else 3
-        places = torch.nn.functional.pad(places, (0, axes - 3), value=5)
-        return {"given": cis(*(one.squeeze(0) for one in rope(places)), order)}
 
-    return tables
+def flux3(name: str, path: str, text: int, grid: Grid) -> Tables:
+    code = steps("flux3")
+    references = [code._prepare_image_ids(grid[1] + 1 + k, grid[2], 0.5, -1 - k) for k in range(2)]
+    ids = {
+        "text": code.Flux3TextRoPEInputsStep._prepare_text_ids(torch.empty(1, text, 0)),
+        "image": code._prepare_image_ids(*grid[1:], 0.5),
+        "reference": references[0], "reference 2": references[1],
+    }  # fmt: skip
+    return by_ids(name, path, ids)
+
+
+def minimax_h3(name: str, path: str, text: int, grid: Grid) -> Tables:
+    make = steps("minimax_h3").MiniMaxH3PrepareLayoutStep.build_packed_sequence
+    sizes = (grid[0], 2 * grid[1], 2 * grid[2], text, (1, 2, 2), 2, 2, 0)
+    ids = make(torch.ones(text), *sizes, ("first", "last"))[0]
+    cells = grid[1] * grid[2]
+    counts = [text, cells, cells, 2 * text, grid[0] * cells]
+    rows = torch.from_numpy(cis(*module(name, path)(ids), "half")).split(counts)
+    return dict(
+        zip(("text", "first", "last", "audio", "video"), map(np.asarray, rows), strict=True)
+    )
 
 
 def ideogram(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -508,7 +523,7 @@ TABLES: dict[str, Callable[[str, str, int, Grid], Tables]] = {
     "OvisImageTransformer2DModel": ovis,
     "LongCatImageTransformer2DModel": longcat,
     "Flux2Transformer2DModel": flux2,
-    "Flux3Transformer2DModel": ids_of_axes("interleaved"),
+    "Flux3Transformer2DModel": flux3,
     "HiDreamImageTransformer2DModel": hidream,
     "ZImageTransformer2DModel": z_image,
     "BriaFibo2Transformer2DModel": fibo2,
@@ -544,7 +559,7 @@ TABLES: dict[str, Callable[[str, str, int, Grid], Tables]] = {
     "CogView4Transformer2DModel": picture((1, 2, 2), "half"),
     "GlmImageTransformer2DModel": picture((1, 2, 2), "half"),
     "CosmosTransformer3DModel": cosmos,
-    "MiniMaxH3Transformer3DModel": ids_of_axes("half"),
+    "MiniMaxH3Transformer3DModel": minimax_h3,
     "Ideogram4Transformer2DModel": ideogram,
     "Cosmos3OmniTransformer": cosmos3,
     "LTXVideoTransformer3DModel": ltx,

@@ -72,6 +72,12 @@ def is_jax(x: object) -> bool:
     return jax is not None and isinstance(x, jax.Array)
 
 
+def is_mlx(x: object) -> bool:
+    """Whether `x` is an array of MLX, without importing it."""
+    core = sys.modules.get("mlx.core")
+    return core is not None and isinstance(x, core.array)
+
+
 def is_array(x: object) -> bool:
     """Whether `x` is an array rather than a number or a sequence of numbers."""
     if isinstance(x, (int, float, list, tuple)):

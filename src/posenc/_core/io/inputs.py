@@ -28,7 +28,8 @@ DEEPEST = 64  # of a config; composite models nest four or five deep
 CONFIG_FILE = "config.json"
 PIPELINE = "model_index.json"  # of diffusers, which names the parts in the folders beside it
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
-CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE)  # of which a folder holds one
+# Of which a folder holds one; those behind the pipeline are of other formats.
+CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE, "params.json", "model_config.yaml", "config.yaml")
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 
@@ -313,7 +314,7 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
         )
     other = path.suffix in (".py", ".csv", ".npy")
     refuse_data(other, caller, "the config of a model", path, reader_of(path))
-    data = _config_of(text_of(path, CONFIG), caller, path.name)
+    data = _config_of(text_of(path, CONFIG), caller, path.name, path.suffix.lower())
     return data | _parts_of(path.parent, data, caller) if path.name == PIPELINE else data
 
 
@@ -354,10 +355,22 @@ def reader_of(path: str | os.PathLike[str]) -> str:
     return text.replace("FILE", os.fspath(path))
 
 
-def _config_of(text: str, caller: str, source: str) -> dict[str, Any]:
-    data = parse(text, f"{caller}: {source}", CONFIG)
+def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[str, Any]:
+    named = f"{caller}: {source}"
+    if ending in (".yaml", ".yml", ".toml"):
+        from posenc._core.io import yaml_text
+
+        toml = ending == ".toml"
+        data = (
+            yaml_text.parse_toml(text, named)
+            if toml
+            else yaml_text.parse_yaml(text, named, CONFIG.most)
+        )
+    else:
+        data = parse(text, named, CONFIG)
     if not isinstance(data, dict):
-        raise bad_data(caller, "a JSON object", type(data).__name__)
+        todo = 'A config is {"model_type": …}; numbers are for posenc.identify.'
+        raise bad_data(f"{caller}: {source}", "a JSON object", type(data).__name__, todo)
     return _plain_config(data, caller)
 
 

@@ -34,6 +34,7 @@ CALLS = {
 }
 SIZES = ("tokens", "frames", "rows", "columns")
 CELLS = ("i", "t", "h", "w", "number", "picture", "pictures", "next", *SIZES)
+MOST_TOKENS = 2**24  # of a part, whose positions are all made
 TODO = "n tokens are ('text', n), a picture or film is ('image', (frames, rows, columns))."
 
 
@@ -98,8 +99,9 @@ class ScenePart(Value):
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
         for text in self.texts:
-            fits = expressions.is_expression(text)
-            self._require(fits, "coordinates", "expressions", repr(text)[:80])
+            self._require(
+                expressions.is_expression(text), "coordinates", "expressions", repr(text)[:80]
+            )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -140,6 +142,8 @@ def sized(part: ScenePart, size: Any, caller: str, todo: str) -> Piece:
     times = [*numbers[0]] if len(numbers) == 3 and np.iterable(numbers[0]) else []
     numbers[:1] = [len(times)] if times else numbers[:1]
     sizes = len(numbers) in (1, 3) and all(map(is_count, numbers))
+    if sizes and math.prod(map(int, numbers)) > MOST_TOKENS:
+        raise bad_argument(caller, f"at most {MOST_TOKENS:,} tokens", repr(size)[:80], todo)
     flat = not any(map(np.ndim, times)) and np.asarray(times).dtype.kind in "iuf"
     if not (sizes and flat and np.isfinite(times).all() and (all(numbers) or len(numbers) == 1)):
         expected = "a number of tokens, or three of a grid: frames or their times, rows, columns"
@@ -168,16 +172,18 @@ class View:
         self.picture += grid
         if grid:
             lines = [piece.times or range(piece.size[0]), *map(range, piece.size[1:])]
-            axes = map(np.ravel, np.meshgrid(*lines, indexing="ij"))
-            cells |= dict(zip("thw", axes, strict=True))
+            cells |= dict(
+                zip("thw", map(np.ravel, np.meshgrid(*lines, indexing="ij")), strict=True)
+            )
         if not part.coordinates:
             return None
 
         for name in (name for name, size in part.names.items() if not size and name not in CALLS):
             need(name in cells, "build", f"a grid for {part.name!r}", f"{tokens} tokens", TODO)
-            fact = f"{name}=, a fact of the call that {part.name!r} needs"
             absent = isinstance(cells[name], str) and cells[name] == "required"
-            need(not absent, "build", fact, "none")
+            need(
+                not absent, "build", f"{name}=, a fact of the call that {part.name!r} needs", "none"
+            )
 
         def item(node: ast.expr) -> Any:
             if isinstance(node, ast.Subscript):
@@ -271,17 +277,26 @@ class SceneRule(Value):
         names = [part.name for part in self.parts]
         self._require(len({*names}) == len(names), "parts", "each name once", names)
         for part in self.parts:
-            fits = len(part.coordinates) in (0, len(self.axes))
-            expected = f"a coordinate for each of the axes {self.axes}, or none"
-            self._require(fits, "parts", expected, f"{part.name}: {part.coordinates}")
+            self._require(
+                len(part.coordinates) in (0, len(self.axes)),
+                "parts",
+                f"a coordinate for each of the axes {self.axes}, or none",
+                f"{part.name}: {part.coordinates}",
+            )
             for name, size in part.names.items():
-                sized = size in SIZES and name in (*names, "largest")
-                fits = sized if size else name in {*CALLS, *CELLS, *dict(self.facts)}
-                expected = f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}"
-                self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
+                known = (*names, "largest") if size in SIZES else ()
+                self._require(
+                    name in (known if size else {*CALLS, *CELLS, *dict(self.facts)}),
+                    "parts",
+                    f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}",
+                    f"{name}.{size}" if size else name,
+                )
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
-        fits = len(self.pixels) in (0, 3) and min(self.pixels, default=1) > 0
-        self._require(fits, "pixels", "frames, rows and columns, each at least 1")
+        self._require(
+            len(self.pixels) in (0, 3) and min(self.pixels, default=1) > 0,
+            "pixels",
+            "frames, rows and columns, each at least 1",
+        )
 
     def build(self, scene: Scene, *, scale: Affine = 1, shift: Affine = 0, **facts: Any) -> Placed:
         """The positions of the parts of a scene.
@@ -319,8 +334,10 @@ class SceneRule(Value):
         """
         offered = dict(self.facts)
         for name in facts:
-            kinds = ", ".join(offered) or "no facts, as its model takes none"
-            need(name in offered, "build", f"facts: {kinds}", repr(name), suggest(name, offered))
+            kinds = (
+                f"facts: {', '.join(offered)}" if offered else "no facts, as its model takes none"
+            )
+            need(name in offered, "build", kinds, repr(name), suggest(name, offered))
         need(isinstance(scene, (list, tuple)), "build", "a list of parts", repr(scene)[:80], TODO)
         pieces = [self._piece(one) for one in scene]
         if self.order == "parts":
@@ -332,8 +349,12 @@ class SceneRule(Value):
             if (rows := view.place(piece)) is not None:
                 lasts = np.atleast_1d(rows.max(0, initial=0))
                 for axis, end, last in zip(self.axes, self.ends, lasts, strict=False):
-                    expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
-                    need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
+                    need(
+                        end is None or last < end,
+                        f"build: {order[-1]}",
+                        f"coordinates below {end} on axis {axis!r}, the end of its table",
+                        int(last),
+                    )
                 placed[order[-1]] = (
                     moved(rows, self.axes, scale, shift) if piece.part.is_grid else rows
                 )
@@ -345,8 +366,8 @@ class SceneRule(Value):
         pair = isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
         need(pair, "build", "pairs of a name and a size", repr(one)[:80], TODO)
         (name, size), names = one, [part.name for part in self.parts]
-        others = [f"{own} has it: read its folder." for part, own in self.elsewhere if part == name]
-        todo = [*others, suggest(name, names)][0]
+        others = (f"{own} has it: read its folder." for part, own in self.elsewhere if part == name)
+        todo = next(others, suggest(name, names))
         need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
         return sized(self.parts[names.index(name)], size, f"SceneRule.build: {name}", TODO)
 
@@ -385,10 +406,18 @@ class SceneRule(Value):
             )
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
-            fits = is_count(size) and size >= step and size % step == 0
-            need(fits, f"cells: {name}", f"a multiple of {step} pixels", repr(size))
-        fits = is_count(frames) and frames > 0 and (frames - 1) % time == 0
-        need(fits, "cells: frames", f"one more than a multiple of {time}", repr(frames))
+            need(
+                is_count(size) and size >= step and size % step == 0,
+                f"cells: {name}",
+                f"a multiple of {step} pixels",
+                repr(size),
+            )
+        need(
+            is_count(frames) and frames > 0 and (frames - 1) % time == 0,
+            "cells: frames",
+            f"one more than a multiple of {time}",
+            repr(frames),
+        )
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:

@@ -85,9 +85,13 @@ def multimodal(
     caller = "positions.multimodal"
     if after not in [*_AFTER]:
         raise bad_argument(f"{caller}: after", "'largest' or 'space'", repr(after))
-    grid = ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after])
-    kinds = ScenePart("text", ("next + i",) * 3), grid
+    kinds = (
+        ScenePart("text", ("next + i",) * 3),
+        ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after]),
+    )
     todo = "An image is (1, rows, columns), n tokens of text are n."
+    if not np.iterable(layout):
+        raise bad_argument(f"{caller}: layout", "a list", repr(layout)[:80], todo)
     pieces = [
         sized(kinds[isinstance(entry, (tuple, list))], entry, f"{caller}: layout", todo)
         for entry in layout

@@ -298,7 +298,9 @@ def from_token_types(
     left = {kind: len(list(rest)) for kind, rest in coming.items()}
     if any(left.values()):
         raise bad_argument(
-            caller, "tokens for each grid", f"{left[1]} images and {left[2]} videos or frames more"
+            caller,
+            "tokens for each grid",
+            f"{left[1]} images and {left[2]} videos or frames without tokens",
         )
     xp = namespace(token_types, caller) if is_array(token_types) else library(np)
     return integers(result, xp=xp, device=device_of(token_types), caller=caller)

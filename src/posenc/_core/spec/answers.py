@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
 from posenc._core.errors import KeywordError, PosencError, closest
 from posenc._core.foreign import SCALING_NAMES, WHOLE, letters, meanings, rule_named
+from posenc._core.spec.attributes import ATTRIBUTES, RESULTS, ROWS, STRETCH
 from posenc._core.spec.checks import show
 from posenc._names import ALIASES, HANDED, HOMES, SPECS
 
@@ -96,88 +97,6 @@ SHOWN = {
     "bias": "place",
     "relative": "heads on_values place scale",
 }
-# Calls that stand for rows of numbers, and for their shape.
-ROWS = {
-    **WHOLE,
-    "table": "spec.table([5]) has the row of position 5, spec.table(n) the first n",
-    "rotary": "spec.cos_sin([5]) has cosines and sines of position 5, spec.rotate(x) turns x",
-}
-LONGER = "Positions have no end but where they are learned: posenc.resize makes more of those"
-STRETCH = {
-    "table": LONGER,
-    "rotary": "RoPE has a field for that: spec.replace(scaling=posenc.scaling.YaRN(…))",
-    "bias": LONGER,
-    "relative": LONGER,
-}
-# Attributes in other libraries, and the call here: a sentence, or one for each kind.
-ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
-    (
-        r"(\w*_)?inv_freqs?|frequencies|wavelengths|freqs?|thetas?_?i?|freq_?bands?|omega|angles?|div_term",
-        "spec.frequencies has that",
-    ),
-    (
-        (
-            r"shape|ndim|size|T|numpy|tolist|data|item|pe|pos_?(emb|enc)\w*|position\w*|weights?|"
-            r"encodings?|embeddings?|(cos|sin|freqs_?c\w+|\w*cache\w*|emb|encode|get_\w+|compute_\w+)"
-        ),
-        ROWS,
-    ),
-    (r"forward|apply\w*|call|rotate\w*|add\w*|embed|encode|table|bias|relative|cos_sin", WHOLE),
-    (r"dtype|device", "A spec has neither; the call that computes takes dtype= and device="),
-    (
-        (
-            r"to|cuda|cpu|half|float|bfloat16|train|eval|(load_)?state_dict|(named_)?parameters_?|"
-            r"buffers|modules|register_buffer|requires_grad_?|reset_parameters|((to|as)_)?(torch|module)"
-        ),
-        "A spec is no module: those are in posenc.torch, such as MODULE(spec)",
-    ),
-    (r"to_json|save\w*|dump\w*|json|as_?dict|config", "posenc.to_json(spec) is its text"),
-    (
-        r"from_(pretrained|config|hf)|load_config",
-        'posenc.from_hf("config.json").layers[0].spec is that of a model',
-    ),
-    (r"from_dict", "posenc.from_json(json.dumps(fields)) makes a spec of what to_dict() gave"),
-    (r"(from_)?preset", 'posenc.preset("llama3", 128) is that of a family; see `posenc list`'),
-    (r"(from|load)\w*", "posenc.from_json(text) makes a spec of its text"),
-    (r"attention_scaling|mscale", "spec.attention_factor, of a rotation, has that"),
-    (
-        (
-            r"extend\w*|scale|scaled|interpolate|(set|with)_scaling|resize|yarn|(dynamic_?)?ntk\w*|"
-            r"linear\w*|long_?rope|llama_?3_scal\w+"
-        ),
-        STRETCH,
-    ),
-    (r"show|draw|heatmap|imshow|visuali[sz]e", "spec.plot() draws it"),
-    (
-        r"(un|de)rotate\w*|inverse\w*|invert|undo\w*|remove\w*|subtract",
-        {
-            "table": "posenc.table(spec, n) subtracted from x takes it away",
-            "rotary": "spec.rotate(x, inverse=True) turns back",
-            "bias": "spec.bias(n) subtracted from the scores takes it away",
-            "relative": WHOLE["relative"],
-        },
-    ),
-    (
-        r"similarit\w*|decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
-        {
-            "table": "posenc.similarity(spec, offsets) has its products, posenc.plot.offset(spec) "
-            "draws them",
-            "rotary": "posenc.relative_score(spec, q, k, offsets) has the scores of a query and a "
-            "key, posenc.plot.offset(spec) draws how they decay",
-            "bias": "spec.bias(n) is added to the scores, posenc.plot.bias(spec) draws it",
-            "relative": WHOLE["relative"],
-        },
-    ),
-    (
-        r"slopes?|get_slopes",
-        "posenc.torch.slopes(spec) has those of ALiBi, spec.bias(n) its numbers",
-    ),
-    (r"at|row|rows|position|lookup|index|get|select|gather", ROWS),
-    (
-        r"copy|clone|(set|with)\w*|update|_?replace|evolve",
-        "spec.replace(field=value) makes another",
-    ),
-)
 MODULES = {
     "table": "PositionTable",
     "rotary": "RotaryEmbedding",
@@ -269,37 +188,6 @@ def unchanged(value: Any, name: str, new: object) -> NoReturn:
     )
 
 
-# Names that findings do not have, an attribute of those that the sentence is for, and the sentence.
-RESULTS: tuple[tuple[str, str, str], ...] = (
-    (
-        r"(to|as|save|write|export)_?(hf|config|hugging_?face|transformers)\w*",
-        "by_type",
-        "posenc.to_hf(config, 'hf5') has a config, posenc.extend(config, n).config() a longer one",
-    ),
-    (r"extend\w*|scale\w*", "by_type", "posenc.extend(value, n) plans a longer context"),
-    (r"diff\w*|compare\w*|check|verify", "by_type", "posenc.diff(value, other) compares it"),
-    (r"golden|contract|reference", "by_type", "posenc.golden(value).save('golden.json') writes it"),
-    (r"check|verify|diff\w*|compare\w*", "fingerprint", "posenc.diff(value, other) compares it"),
-    (r"plot|show|draw|figure", "spec", "value.spec.plot() draws it"),
-    (r"show|display|view", "to_bytes", "value.figure is that of matplotlib, a notebook shows it"),
-    (
-        r"(write|dump|export|save)\w*|to_(file|json|png|svg|pdf)",
-        "save",
-        "value.save(path) writes it",
-    ),
-    (
-        r"save\w*|write\w*|dump\w*|(to_)?json|export\w*",
-        "to_dict",
-        "json.dumps(value.to_dict()) writes it",
-    ),
-    (
-        r"summary|report|text|pprint|describe|format|to_string|render|explain|print\w*|message",
-        "__str__",
-        "print(value) shows it",
-    ),
-)
-
-
 def verb_of(name: str, kind: str) -> str:
     """The call of a verb of posenc that takes a spec of a kind first; nothing for other names."""
     verb = HANDED["verb"](name) if ALIASES.get(name, name) in HOMES and name not in SPECS else None
@@ -320,17 +208,34 @@ class Absent(NamedTuple):
 
     def __str__(self) -> str:
         own = [name for name in dir(self.value) if not name.startswith("_")]
+        rows = (
+            f"{text}."
+            for pattern, needed, text in RESULTS
+            if re.fullmatch(pattern, self.name) and hasattr(self.value, needed)
+        )
         near = closest(self.name, own, cutoff=0.75)
-        says = f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}."
-        for name, part in getattr(self.value, "__dict__", {}).items():
-            first = part[0] if isinstance(part, tuple) and part else None
-            if not inspect.isroutine(getattr(first, self.name, len)):
-                says = f"Write .{name}[0].{self.name}."
-                break
-        for pattern, needed, text in RESULTS:
-            if re.fullmatch(pattern, self.name) and hasattr(self.value, needed):
-                return f"{type(self.value).__name__} has no {self.name!r}. {text}."
+        says = (
+            next(rows, "")
+            or self._inside()
+            or (f"Did you mean {near!r}?" if near else f"It has {', '.join(own)}.")
+        )
         return f"{type(self.value).__name__} has no {self.name!r}. {says}"
+
+    def _inside(self) -> str:
+        """What the first value or spec inside has by that name, or says of it."""
+        for name, part in getattr(self.value, "__dict__", {}).items():
+            first, path = part, f"value.{name}"
+            if isinstance(part, tuple) and part:
+                first, path = part[0], f"value.{name}[0]"
+            if not inspect.isroutine(getattr(first, self.name, len)) and first is not part:
+                return f"Write {path}.{self.name}."
+            if not isinstance(first, Answering) and hasattr(first, "spec"):
+                first, path = first.spec, f"{path}.spec"
+            if isinstance(first, Answering):
+                verb = self.name in shown(type(first))
+                says = "spec.NAME has that." if verb else Unanswered(type(first), self.name).says()
+                return says.replace("spec.NAME", f"spec.{self.name}").replace("spec.", f"{path}.")
+        return ""
 
 
 class Unanswered(NamedTuple):
@@ -339,7 +244,8 @@ class Unanswered(NamedTuple):
     cls: Any
     name: str
 
-    def __str__(self) -> str:
+    def says(self) -> str:
+        """What to write in place of the name; nothing where nobody knows."""
         own = getattr(self.cls, "__dataclass_fields__", ())
         targets, sentence = meanings(self.name)
         field = next((target for target in targets if target in own), "")
@@ -354,12 +260,10 @@ class Unanswered(NamedTuple):
         if near and (not says or closest(self.name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
         says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
-        says = (
-            says
-            or sentence
-            or verb_of(self.name, self.cls.kind)
-            or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
-        )
+        return says or sentence or verb_of(self.name, self.cls.kind)
+
+    def __str__(self) -> str:
+        says = self.says() or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
         return f"{self.cls.__name__} has no {self.name!r}. {says}"
 
 

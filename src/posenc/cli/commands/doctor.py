@@ -71,7 +71,7 @@ def command(
     """Find where a port and its model differ, or report what is installed.
 
     MODEL is a folder, weights, a config.json or a GGUF file. ENGINE is a side as of posenc diff:
-    MODULE:NAME or FILE.py:NAME, which is imported and run, hf:FOLDER, engine:vllm=CONFIG, buffers,
+    MODULE:NAME or FILE.py:NAME, which is imported and run, hf:FOLDER, engine:vllm, buffers,
     another config. The page shows what the model says, what the weights say, where they and the
     engine differ, the smallest call that shows it, and the line to change. It asks explain,
     pairing, identify, diff and check, and the exit code is that of diff: 0 if nothing differs in

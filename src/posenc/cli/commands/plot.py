@@ -226,7 +226,7 @@ PARAMETERS: Mapping[str, tuple[Callable[[Any], Any], ...]] = {
         ),
         click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, from 0."),
     ),
-    "scene": (click.argument("configs", metavar="[CONFIG]...", type=InputFile(), nargs=-1),),
+    "scene": (click.argument("configs", metavar="[CONFIG]...", nargs=-1),),
     "compare": (click.argument("view", metavar="PICTURE"), other_spec_words),
 }
 

@@ -117,15 +117,54 @@ def _explain_plan(name: str, json_: bool) -> None:
         print_lines((f"{row.name}: {first}", *rest, "", row.note, "", "read from", *sources))
 
 
-def _translate(source: str | Path, dialect: Any, json_: bool) -> None:
-    from posenc.detect.explain import to_hf
+def _translate(
+    source: str | Path, to: Any, json_: bool, target: OutputChoice | None = None, **stated: Any
+) -> None:
+    """Print a config in another format, or write it; what it cannot say goes to standard error."""
+    from posenc.detect.explain import convert_config
 
-    translation = to_hf(source, dialect)
+    translation = convert_config(source, to, **stated)
+    text = json.dumps(translation.config, indent=2)
+    if target is not None and target.output is not None:
+        outputs.write_whole(target.output, text + "\n", existing=target.existing)
     if json_:
-        print_json({"config": translation.config, "lost": list(translation.lost)})
-    else:
-        click.echo(json.dumps(translation.config, indent=2))
-        print_lines((f"lost: {sentence}" for sentence in translation.lost), err=True)
+        print_json(translation.to_dict())
+        return
+    if target is None or target.output is None:
+        click.echo(text)
+    print_lines((f"lost: {sentence}" for sentence in translation.lost), err=True)
+
+
+# --- convert-config -------------------------------------------------------------------------------
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  posenc convert-config params.json --to hf -o config.json
+  posenc convert-config config.json --to litgpt
+"""
+)
+@click.argument("config", metavar="CONFIG", type=InputFile(stream=True))
+@click.option("--to", metavar="FORMAT", required=True, help="hf, hf4, or a format that is listed.")
+@output_options("Where to write it.", metavar="FILE")
+@pairing_option
+@base_option
+@as_json
+def convert_config(
+    config: str, *, target: OutputChoice, json_: bool, to: str, **stated: Any
+) -> None:
+    """Write the positions of a config in another format.
+
+    CONFIG is a config of transformers or of another format, or - for standard input. FORMAT is hf
+    (transformers 5), hf4, meta, mistral, torchchat, executorch, litgpt, neox, olmo or trtllm. What
+    is written is read again: what the format cannot say is listed on standard error as lost. Keys
+    that do not concern positions, or sizes, are not written. JSON is YAML, too.
+    """
+    target.check()
+    refuse(target.output is None and target.force, "-o is missing: --force is for its file.")
+    source = standard_json(CONFIG) if config == "-" else Path(config)
+    _translate(source, to, json_, target, **stated)
 
 
 # --- extend ---------------------------------------------------------------------------------------
@@ -300,7 +339,8 @@ def diff(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
       MODULE:NAME, FILE.py:NAME   code: f(x, positions), f(positions), a class, ...
       model.safetensors, .pt …    buffers: inv_freq, cos_cached, embed_positions
       hf:FOLDER                   the class in transformers, without remote code
-      engine:vllm=CONFIG          vLLM's rotary classes
+      engine:NAME[=CONFIG]        what vllm, sglang or llama.cpp makes of a config, by a table
+      engine:mlx[=CONFIG]         the class of mlx-lm or mlx-vlm, by default for the other side
 
     It names the fields that differ, what explains the others first, and says what was compared and
     what was not. MODULE:NAME is imported and run.
@@ -314,8 +354,10 @@ def diff(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
     from posenc.detect.contract.sides.sides import side_of
 
     sides = [named_spec(text, place) or side_named(text) for text, place in ((a, "A"), (b, "B"))]
-    names = zip(sides, (a, b), strict=True)
-    comparison = diff(*(side_of(side, name=name, library=library) for side, name in names))
+    named = zip(sides, (a, b), reversed(sides), strict=True)
+    comparison = diff(
+        *(side_of(side, name=name, library=library, other=other) for side, name, other in named)
+    )
     lines = comparison.markdown().split("\n") if markdown else comparison.lines()
     print_answer(json_, comparison.to_dict, lines)
     raise click.exceptions.Exit(comparison.exit_code)

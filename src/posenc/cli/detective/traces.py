@@ -50,8 +50,9 @@ Examples:
 def trace(source: str, *, json_: bool, **options: Any) -> None:
     """Say which layer of a model turns queries and keys otherwise.
 
-    MODEL_DIR is a folder of transformers with a config.json and .safetensors: its class is built
-    without code of its own, and runs once with random tokens. FILE.py:NAME, or MODULE:NAME, is a
+    MODEL_DIR is a folder of transformers with a config.json and .safetensors: posenc builds the
+    class of the installed transformers, never code of the folder, and runs it once with random
+    tokens. FILE.py:NAME, or MODULE:NAME, is a
     model, or a function that returns one, or a model and its inputs; it is imported and run. DUMPS
     is a folder or file of arrays that another program wrote, named as layer0.q.before: it takes
     --expected, and nothing of it is executed.

@@ -278,7 +278,7 @@ pairing_option = click.option(
 KINDS = ("rotary", "cos_sin", "angles", "table", "bias")  # of what an implementation computes
 library_option = click.option(
     "--library",
-    type=WordChoice(("torch", "numpy", "jax")),
+    type=WordChoice(("torch", "numpy", "jax", "mlx")),
     help="Of the arrays that MODULE:NAME takes, where that is not to be found out.",
 )
 

@@ -14,7 +14,8 @@ from pathlib import Path
 import click
 
 from posenc._core.errors import closest
-from posenc._core.foreign import kind_of, meanings
+from posenc._core.foreign import kind_of, meanings, meant
+from posenc._core.foreign_names import APART, NAMES
 
 # What people call a command -> what to write.
 COMMAND_WORDS = {
@@ -23,7 +24,8 @@ COMMAND_WORDS = {
     "explain": "config inspect read describe analyze analyse",
     "encode": "add embed apply",
     "check": "test verify validate",
-    "convert": "permute to_hf",
+    "convert": "permute",
+    "convert-config": "to_hf translate",
     "explore": "serve ui gui web app",
     "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
     "diff": "compare",
@@ -37,7 +39,7 @@ COMMAND_WORDS = {
 # Options of other programs whose words are not those of arguments.
 OPTION_WORDS = {
     "dim": "d",
-    "positions": "n num rows count max_len length",
+    "positions": "n num rows count max_len length len",
     "output": "o out save file outfile",
     "json": "as_json format_json",
     "force": "overwrite yes f",
@@ -56,9 +58,9 @@ INSTEAD: dict[str, dict[str, str]] = {
         "against reference ref with other to": "Both sides stand by place: posenc diff WORD B, "
         "where B may be hf:FOLDER, the class in transformers, or \"RoPE(64, pairing='half')\".",
         "engine engines backend backends framework": "A side may be an engine: "
-        "posenc diff WORD engine:vllm=CONFIG, or hf:FOLDER for transformers.",
+        "posenc diff WORD engine:vllm, or hf:FOLDER for transformers.",
         "config configs model models a b": "Both sides stand by place, such as "
-        "posenc diff config.json hf:FOLDER, or engine:vllm=CONFIG.",
+        "posenc diff config.json hf:FOLDER, or engine:vllm.",
         "format": "Write --markdown or --json.",
         "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
         "dim encoding preset spec pairing base heads": "A side may be an encoding: "
@@ -90,6 +92,11 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc golden config.json -o model.golden.json.",
         "dim encoding preset spec heads theta": "SOURCE says it: "
         "posenc golden \"RoPE(64, pairing='half')\", or preset:llama3:128.",
+    },
+    "identify": {
+        "before": "One file holds what belongs together, such as cosines and sines: "
+        "np.savez('pair.npz', cos=np.load('cos.npy'), sin=np.load('sin.npy')), then "
+        "posenc identify pair.npz.",
     },
     "convert": {
         "target convention style": "Write --pairing half or --pairing interleaved.",
@@ -151,7 +158,8 @@ def command_advice(name: str) -> str:
         for command, words in COMMAND_WORDS.items()
         if name.lower().replace("-", "_") in words.split()
     )
-    return next(advice, "") or encoding_advice(name)
+    function = meant(name, (*APART, *NAMES)).replace("Here it is", "In Python it is")
+    return next(advice, "") or encoding_advice(name) or function
 
 
 def encoding_advice(text: str) -> str:
@@ -166,6 +174,8 @@ def encoding_advice(text: str) -> str:
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
     numbers = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
     others = numbers if kind_of(name) not in ("", "table") else ""
+    if verb := {"rotary": "cos_sin", "bias": "bias"}.get(kind_of(name)):
+        others += f", and np.save('rows.npy', posenc.{verb}(spec, 128)) in Python writes an array"
     return f"{name} is an encoding: write `{command} {option}`{others}."
 
 
@@ -199,10 +209,12 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     if (todo := instead(name, word)) and not Path(word).exists():
         return f"{name} has no subcommand {word!r}. {todo}"
     flags = flags_of(command)
+    if word.endswith(".py") and (extra := re.search(r"\(([A-Za-z_]\w*)\)", text)):
+        return f"{text}. Code is named behind a colon: {path} {word}:{extra[1]}"
     if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
         such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
         such = f" An encoding is named by {' or '.join(named)}{such}."
-    todo = encoding_advice(word) if named else instead(name, "before") if name == "infer" else ""
+    todo = encoding_advice(word) if named else instead(name, "before")
     return f"{text}. {todo or such.lstrip()}"
 
 

@@ -368,6 +368,6 @@ def _builder(preset: str | None, axes: tuple[str, ...]) -> GridBuilder:
             axes, lambda sides: family.place(np.ones([sides[a] for a in axes], bool))
         )
     raise click.BadParameter(
-        f"positions of {preset!r} are no grid but posenc.positions.{name}: "
+        f"{preset!r} takes no grid, as its positions are made by posenc.positions.{name}: "
         "write them with --positions."
     )

@@ -44,7 +44,7 @@ from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.facts import ASKED, facts
 from posenc.detect.subject import refuse_if
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import AdoptedRotary, CosSinForm, unhooked
+from posenc.torch.adopted import AdoptedRotary, AdoptedSequence, CosSinForm, SequenceRotary
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
@@ -163,7 +163,8 @@ def adopt(
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         specs = [entry.spec for entry, _ in one.forms.values()]
-        swaps.append((one.places, AdoptedRotary(one.module, forms, specs)))
+        kind = AdoptedSequence if isinstance(one.asked, SequenceRotary) else AdoptedRotary
+        swaps.append((one.places, kind(one.module, forms, specs)))
     covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
     replaced += [row for table, row in stored if not table.same]
     left += [why for e in reading if not covers(e.spec, covered) for why in why_left(e)]
@@ -267,13 +268,11 @@ def _replacement(
     other: bool,
 ) -> Replacement:
     """What there is to say of a module, for one type of layer."""
-    is_meta = any(buffer.is_meta for buffer in one.module.buffers())
     return Replacement(
         one.path, layer=entry.layer, spec=None if form.still else form.spec,
         was=type(one.module).__name__, trained=entry.spec if other else None,
         **distance(
-            one.asked if is_meta else unhooked(one.module), label, form if other else own,
-            entry.length,
+            one.asked, label, form if other else own, entry.length,
         )._asdict(),
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from posenc.detect.adopt.report import CALLER, Adoption, Distance, Replacement
 from posenc.detect.contract.comparison.held import Held
 from posenc.detect.contract.sides.models import RotaryModule, answering, rebuilt
 from posenc.detect.facts import facts
+from posenc.detect.facts.arrays import holds_ladder
 from posenc.detect.fit.turns import CONSIDERABLE, NEAR, PairTurns, allowed, expected
 from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.discovery import pairs_of
@@ -27,10 +28,11 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import diffusion
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import AdoptedAxes, CosSinForm, FormedCosSin
+from posenc.torch.adopted import AdoptedAxes, CosSinForm, FormedCosSin, SequenceRotary
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 END, SECONDS = 2**20, 10.0  # of a survey
+COUNTED = 2**14  # likewise, of a module that computes all positions up to the last
 CALL = ["x", "position_ids", "layer_type"]
 # How several axes are handed over, and of how many dimensions position ids are then.
 SEVERAL = {"each": 2, "first": 3, "rows": 2, "last": 3}
@@ -47,6 +49,11 @@ def takes_positions(module: nn.Module) -> bool:
     """Whether a module is called with an input, position ids, and at most a type of layer."""
     names = parameters(module)
     return not any(module.children()) and names[:2] == CALL[:2] and {*names} <= {*CALL}
+
+
+def counts_tokens(module: nn.Module) -> bool:
+    """Whether a module holds frequencies, and is called with an input alone."""
+    return not any(module.children()) and holds_ladder(module) and len(parameters(module)) == 1
 
 
 def parameters(module: nn.Module) -> list[str]:
@@ -71,8 +78,8 @@ def _answers(module: nn.Module, label: str | None) -> bool:
     return False
 
 
-def twin(module: nn.Module) -> nn.Module | None:
-    """The module as its config alone makes it, where its own frequencies are rounded or absent.
+def twin(module: nn.Module, config: Any = None) -> nn.Module | None:
+    """The module as a config alone makes it, where its own frequencies are rounded or absent.
 
     A cast of a model rounds the buffers of its rotary modules to half precision; on the meta device
     they have no values. None where the buffers are neither, or are not those of the config.
@@ -80,7 +87,7 @@ def twin(module: nn.Module) -> nn.Module | None:
     own = {k: v for k, v in module.named_buffers(recurse=False) if v.is_floating_point()}
     if not any(buffer.is_meta or buffer.itemsize < 4 for buffer in own.values()):
         return None
-    fresh: nn.Module | None = rebuilt(module)
+    fresh: nn.Module | None = rebuilt(module, config)
     buffers = {} if fresh is None else dict(fresh.named_buffers(recurse=False))
     alike = own.keys() <= buffers.keys() and all(
         buffers[k].shape == v.shape and (v.is_meta or torch.equal(buffers[k].to(v.dtype), v.cpu()))
@@ -250,7 +257,8 @@ def distance(
         return [np.asarray(t) for t in formed(torch.zeros(1), torch.from_numpy(rows.copy()))]
 
     bench = _Distances(subject_of(module, label, form), expected)
-    choice = bench.held(END, SECONDS)
+    end = min(END, COUNTED) if isinstance(module, SequenceRotary) else END
+    choice = bench.held(end, SECONDS)
     return Distance.of(
         np.array([*bench.off]), np.array([*bench.off.values()]), max((length or 4096) - 1, 1),
         choice.reach,
@@ -292,12 +300,14 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
         raise next(iter(errors.values()), DataError(none))
     for leaf, (new, _) in replaced.items():
         setattr(model, leaf, new)
-    notes = [f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed]
     return Adoption(
         name,
         replaced=tuple(_replacement(leaf, *pair) for leaf, pair in replaced.items()),
         left=tuple(f"{leaf}: {error}" for leaf, error in errors.items() if leaf not in replaced),
-        remarks=(*notes, *reading.warnings),
+        remarks=(
+            *(f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed),
+            *reading.warnings,
+        ),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import torch
 from torch import nn
 
 from posenc._core.errors import (
@@ -17,15 +18,23 @@ from posenc._core.errors import (
 )
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.spec import Spec
-from posenc.detect.adopt.fitting import fits, labels, takes_positions, twin
+from posenc.detect.adopt.fitting import (
+    counts_tokens,
+    fits,
+    labels,
+    parameters,
+    takes_positions,
+    twin,
+)
 from posenc.detect.adopt.report import CALLER, has_rows
 from posenc.detect.facts import facts
+from posenc.detect.facts.arrays import FREQUENCIES
 from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
+from posenc.torch.adopted import AdoptedRotary, CosSinForm, SequenceRotary, is_dispatched, unhooked
 
 LIBRARIES = ("transformers", "torch", "posenc")
 
@@ -171,7 +180,7 @@ class Answered(NamedTuple):
     path: str
     places: list[Place]
     module: nn.Module
-    asked: nn.Module  # whose numbers were compared: itself, or as its config makes it
+    asked: nn.Module  # what is asked how far it is: itself, or as its config makes it
     forms: dict[str | None, tuple[Layer, CosSinForm]]
 
 
@@ -186,28 +195,38 @@ def places_of(model: nn.Module) -> Iterator[tuple[Place, nn.Module]]:
 
 
 def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]:
-    """(path, places, module) of each module that is called with position ids alone."""
+    """(path, places, module) of each that takes position ids alone, or counts its tokens."""
     places: dict[nn.Module, list[Place]] = {}
     for place, module in places_of(model):
         places.setdefault(module, []).append(place)
     yield from (
         (path, places[module], module)
         for path, module in model.named_modules()
-        if module in places and takes_positions(module)
+        if module in places and (takes_positions(module) or counts_tokens(module))
     )
 
 
 def answered(path: str, places: list[Place], module: nn.Module, entries: list[Layer]) -> Answered:
     """What a module answers for."""
     refuse_if(
-        any(True for _ in module.parameters()) or module.state_dict(),
+        any(True for _ in module.parameters())
+        or any(not FREQUENCIES.search(name) for name in module.state_dict()),
         "it has weights of its own, which are never replaced",
     )
     refuse_if(
         "forward" in vars(module) and not is_dispatched(module),
         "it has a forward of its own, which would be lost",
     )
-    asked = twin(module) or unhooked(module)
+    asked = twin(module, getattr(places[0].parent, "config", None)) or unhooked(module)
+    plain = unhooked(module)
+    if counts_tokens(module):
+        asked, plain = SequenceRotary(asked), SequenceRotary(plain)
+        try:
+            asked.answer(torch.zeros(1), 3)
+        except Exception as error:  # code of others, which may raise anything
+            raise CannotAsk(
+                f"it is called with {parameters(module)[0]}, and places what is in it by itself"
+            ) from error
     names = [entry.layer.rpartition(".")[2] for entry in entries]
     forms: dict[str | None, tuple[Layer, CosSinForm]] = {}
     unknown: list[DataError] = []
@@ -221,7 +240,8 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
             unknown.append(error)  # of no layer of the plan: the old module goes on to answer
     if not forms:
         raise unknown[0]
-    return Answered(path, places, module, asked, forms)
+    is_meta = any(buffer.is_meta for buffer in module.buffers())
+    return Answered(path, places, module, asked if is_meta else plain, forms)
 
 
 def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:
@@ -240,9 +260,10 @@ def answers_of(
     """The modules whose numbers are those of the plan, and why others stay."""
     modules: list[Answered] = []
     left: list[str] = []
+    others = takes_positions if not rotations(reading) else lambda _: True
     for path, places, module in candidates(model):
         try:
-            if module not in apart:
+            if module not in apart and others(module):
                 modules.append(
                     answered(path, places, module, entries_of(reading, model.config, module))
                 )
@@ -256,9 +277,14 @@ def answers_of(
     return modules, left
 
 
+def rotations(plan: Reading) -> list[Layer]:
+    """The rotary entries of a plan."""
+    return [e for e in plan if isinstance(e.spec, RotarySpec)]
+
+
 def entries_of(plan: Reading, config: Any, module: nn.Module) -> list[Layer]:
     """The rotary entries of the part of the model that a module was made for."""
-    turning = [e for e in plan if isinstance(e.spec, RotarySpec)]
+    turning = rotations(plan)
     parts = dict(_parts(config, ""))
     own = getattr(module, "config", None)
     if own is config:

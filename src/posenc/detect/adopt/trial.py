@@ -99,7 +99,7 @@ class Trial:
                     wish.rotary is not None,
                     mismatch(
                         f"{CALLER}: layer {number}",
-                        "no rotation, as its code turns nothing there",
+                        "no rotation, as the code of this layer turns nothing",
                         repr(wish.rotary),
                     ),
                     ArgumentError,

@@ -6,12 +6,13 @@ import contextlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 from posenc import registry
-from posenc._core.calls import checked_call
+from posenc._core.calls import CALLS, checked_call
 from posenc._core.errors import (
     DataError,
+    KeywordError,
     SpecError,
     bad_argument,
     bad_data,
@@ -88,6 +89,14 @@ def golden(
         return Contract(model.model, *numbers, model.notes, describe(model)["sure"])
     kind = "spec" if isinstance(model, Spec) else "plan"
     return Contract("", *numbers, settled=f"settled: a {kind} of posenc")
+
+
+def _instead(*_: Any, **__: Any) -> NoReturn:
+    """Refuse what the command has as `golden write`, as people write it in Python."""
+    raise KeywordError(f"posenc.golden is a function. {CALLS['golden']}")
+
+
+vars(golden).update(dict.fromkeys(("write", "save", "create", "check", "load", "read"), _instead))
 
 
 def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | Plan | Spec:

@@ -12,8 +12,10 @@ from posenc.detect.explain.config.view import (
     is_open,
     settled,
 )
+from posenc.detect.explain.conversion import convert_config, targets
 from posenc.detect.explain.describe import describe, lines, plan_lines
 from posenc.detect.explain.dialects import DIALECTS, to_hf
+from posenc.detect.explain.formats import fitting, in_words
 from posenc.detect.explain.gguf.reader import from_gguf
 from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.detect.explain.reader import from_hf
@@ -28,15 +30,19 @@ __all__ = [
     "Keys",
     "beside",
     "check_name",
+    "convert_config",
     "describe",
+    "fitting",
     "from_gguf",
     "from_hf",
     "has_window",
+    "in_words",
     "is_open",
     "lines",
     "part_at",
     "plan_lines",
     "settled",
+    "targets",
     "to_hf",
     "window_words",
 ]

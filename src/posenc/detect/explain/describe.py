@@ -67,18 +67,16 @@ def _sure(plan: Reading) -> str:
         fields.setdefault(source.origin, set()).add(source.field)
     if "caller" in fields:
         return "as far as the caller is right: not everything is stated or known"
-    rests = [f"by {words}" for origin, words in RESTS.items() if origin in fields]
+    rests = [words for origin, words in RESTS.items() if origin in fields]
     assumed = sorted(fields.get("class", ()))
     rests += bool(assumed) * [
         (
-            f"by the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, "
+            f"the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, "
             "which the config leaves out"
         )
     ]
-    return (
-        f"settled, {'with warnings, ' if plan.warnings else ''}"
-        f"{_listed(rests) or 'as nothing of it needs a source'}"
-    )
+    follows = f"every choice follows from {_listed(rests)}" if rests else "it needs no source"
+    return f"settled{', with warnings' if plan.warnings else ''}: {follows}"
 
 
 def _listed(words: Sequence[Any]) -> str:

@@ -26,6 +26,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     check_name,
 )
+from posenc.detect.explain.formats import config_of
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
 from posenc.presets.families import ClassDefaults, class_defaults
@@ -41,10 +42,14 @@ UNSTATED = {
 
 
 class Translation(NamedTuple):
-    """A config in another dialect."""
+    """A config in another dialect, or another format."""
 
     config: dict[str, Any]
     lost: tuple[str, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Both as plain JSON types, as `posenc convert-config --json` prints them."""
+        return {"config": self.config, "lost": list(self.lost)}
 
 
 def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
@@ -78,13 +83,13 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     {'rope_theta': 10000.0, 'rope_type': 'default'}
     """
     check_name("to_hf: dialect", dialect, DIALECTS, optional=False)
-    data = load(config, "to_hf")
+    data = config_of(load(config, "to_hf"))
     made = copy.deepcopy(data)
     lost: list[str] = []
     _rewrite(made, "", dialect, lost)
     before = from_hf(data, on_error="report")
     lost += [f"the plan of the source is not settled: {text}" for text in before.errors]
-    lost += _differences(before, from_hf(made, on_error="report"))
+    lost += differences(before, from_hf(made, on_error="report"))
     sources = (source for entry in before for source in entry.sources)
     unstated = {source.field for source in sources if source.origin in ("preset", "caller")}
     lost += [
@@ -211,7 +216,7 @@ def _typed(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def _differences(before: Reading, after: Reading) -> list[str]:
+def differences(before: Reading, after: Reading) -> list[str]:
     """What the second plan says otherwise, or not at all."""
     others = {(entry.layer, entry.attention): entry for entry in after}
     pairs = [(entry, others.get((entry.layer, entry.attention))) for entry in before]

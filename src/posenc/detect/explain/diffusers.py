@@ -32,8 +32,9 @@ OTHERS = {
     "VQModel": f"a VAE, which has no positions of tokens: {FOLDER}",
     "Scheduler": f"a scheduler: {FOLDER}",
     "Pipeline": f"a pipeline, and no transformer of it is here: {FOLDER}",
-    "UNet": "a UNet, which is not read: rows are of transformers",
-    "ControlNet": "a ControlNet, which is not read: rows are of transformers",
+    "UNet": "a UNet, of which nothing is read: its convolutions say where a pixel is, and its time "
+    "steps are posenc.preset('diffusion-timestep', DIM)",
+    "ControlNet": "a ControlNet, of which nothing is read: read the transformer that it steers",
 }
 
 
@@ -50,7 +51,9 @@ def from_diffusers(data: Mapping[str, Any], folder: Path | None) -> Reading:
     }
     pipeline = data if configs else _beside(folder)
     for name in (k for k, v in data.items() if isinstance(v, Mapping) and "model_type" in v):
-        notes.remark(f"{name} is a model of transformers, and in no entry: read its folder")
+        notes.remark(
+            f"{name} is a model of transformers, which the plan leaves out: read its folder"
+        )
     for name, config in (configs or {"": data}).items():
         own = Notes(name if len(configs) > 1 else "", notes.notes)
         if (row := diffusion.transformer(config[CLASS])) is None:
@@ -84,9 +87,10 @@ def _transformer(
             keys.get(key)  # it means nothing here
         if chosen and "partial_because" in rule:
             notes.warning(f"read in part, because {rule['partial_because']}")
-        label = table_rule({**rule, "name": rule.get("name", "attention")})
-        chosen = chosen and bool(ENTRIES & rule.keys())
-        for entry in read_other(keys, label, notes.layer, notes) if chosen else ():
+        if not (chosen and ENTRIES & rule.keys()):
+            continue
+        named = table_rule({**rule, "name": rule.get("name", "attention")})
+        for entry in read_other(keys, named, notes.layer, notes):
             axes = getattr(entry.spec, "axes", ())
             scene = scene_of(keys, rule, axes, pipeline, notes) if "parts" in rule else None
             entries.append(entry if scene is None else entry.replace(positions=scene))
@@ -100,16 +104,19 @@ def _transformer(
     check_numbers(keys, (), notes)
     spoken = (k for k in stated if k not in keys.read and any(word in k for word in WORDS))
     for key in dict.fromkeys((*unread(keys), *filter(stated.get, spoken))):
-        stand = f"{keys.where(key)}={repr(config[key])[:80]}"
-        notes.warning(f"{stand} is unused: {code} does not read it for positions")
+        notes.warning(
+            f"{keys.where(key)}={repr(config[key])[:80]} is unused: {code} does not read it for "
+            "positions"
+        )
     return entries
 
 
 def _no_transformer(name: str) -> str:
     """Why there is no plan of a class that is not in the rows."""
     kind = next((kind for word, kind in OTHERS.items() if word in name), "")
-    hint = suggest(name, diffusion.transformers())
-    return f"{name} is {kind or f'no transformer class of diffusers {diffusion.VERSION}. {hint}'}"
+    hint = suggest(name, diffusion.transformers()).rstrip(".")
+    other = f"no transformer class of diffusers {diffusion.VERSION} ({hint[0].lower()}{hint[1:]})"
+    return f"{name} is {kind or other}"
 
 
 # --- the rule of a spec and that of a scene, of which rows say less -------------------------------
@@ -130,8 +137,13 @@ def table_rule(rule: Any) -> Any:
         if not isinstance(listed, str):
             sizes = [{"key": one} if isinstance(one, str) else one for one in listed]
         fields["arrangement"] = {**usual, "axes": rule.get("axes", usual["axes"]), "sizes": sizes}
-    table = {"table": rule["preset"], "width": [rule["width"]], "fields": fields}
-    return {**rule, **table, "positions": None}  # those of the preset are not those of a scene
+    return {
+        **rule,
+        "table": rule["preset"],
+        "width": [rule["width"]],
+        "fields": fields,
+        "positions": None,  # those of the preset are not those of a scene
+    }
 
 
 @noted
@@ -146,12 +158,14 @@ def scene_of(
     by_pipeline = rule.get("pipelines", {})
     places = {**rule["parts"], **by_pipeline.get(pipeline.get("_class_name"), {})}
     others = {part: name for name, parts in by_pipeline.items() for part in parts}
-    needed = dict.fromkeys(rule.get("needs", ()), "required")
     return SceneRule(
         axes,
         tuple(_part(keys, name, place, len(axes)) for name, place in places.items()),
         order=rule.get("order", "parts"),
-        facts=tuple({**rule.get("facts", {}), **needed}.items()),
+        facts=(
+            *rule.get("facts", {}).items(),
+            *((fact, "required") for fact in rule.get("needs", ())),
+        ),
         ends=tuple(_each(keys, rule["ends"], len(axes))) if "ends" in rule else (),
         pixels=_pixels(keys, rule, pipeline),
         elsewhere=tuple((part, name) for part, name in others.items() if part not in places),

@@ -47,6 +47,7 @@ from posenc.detect.explain.config.view import (
     settled,
 )
 from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
+from posenc.detect.explain.formats import agreed, fitting, in_own_words, nearest
 from posenc.detect.explain.layers.groups import with_windows
 from posenc.detect.explain.layers.non_rotary import applies, read_other, words
 from posenc.detect.explain.rotary.entries import has_rotary, read_rotary
@@ -130,6 +131,9 @@ def from_hf(
             )
         return settled(from_diffusers(data, folder_of(config)), "from_hf", on_error)
     given = Given(pairing, None if base is None else float(base))
+    if read := fitting(data):
+        plans = [in_own_words(_Reader(given).plan(one.config), one) for one in read]
+        return settled(agreed(plans, read), "from_hf", on_error)
     return settled(_Reader(given, folder_of(config)).plan(data), "from_hf", on_error)
 
 
@@ -152,7 +156,7 @@ class _Reader:
             model = ""
         self.part(data, "", "", depth=0)
         if not self.entries and not any(note.level == "error" for note in self.notes):
-            self.notes.append(Note("error", nothing_said(data, model)))
+            self.notes.append(Note("error", nothing_said(data, model) + nearest(data)))
         return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
 
     def part(

@@ -13,22 +13,20 @@ from posenc import scaling
 from posenc._core.errors import bad_argument, bad_data
 from posenc._core.positions.scene import SceneRule
 from posenc.detect.extend.extension import Extension
-from posenc.detect.extend.options import layer_extension
+from posenc.detect.extend.options import LayerExtension, layer_extension
 from posenc.detect.extend.rules import Baseline, ExtendingRule
 from posenc.detect.facts import Facts
 from posenc.encodings.rotary.rope import RoPE
 
 GRIDS = ("video", "image")  # the parts of a scene that grow
-LARGEST = 2**24  # tokens of a grid, whose positions are all made
-MORE = {
-    "dype": ExtendingRule(
-        "DyPE, noise 1", lambda factor, trained: scaling.DyPE(factor, 1, original_length=trained)
-    )
-}
+DYPE = ExtendingRule(
+    "DyPE, noise 1", lambda factor, trained: scaling.DyPE(factor, 1, original_length=trained)
+)
 UNKNOWN = (
     "Quality is not predicted, and no rule is recommended: none was measured here on pictures or "
-    "films. DyPE is shown at pure noise, where it does most. RIFLEx needs the pair in whose period "
-    "films repeat themselves, which is seen in films alone."
+    "films. DyPE is shown at pure noise, where it does most. RIFLEx is shown for the first pair of "
+    "time that completes no turn in training, as that of its authors for HunyuanVideo and "
+    "CogVideoX-5B; it is the one in whose period films repeat themselves, which films alone show."
 )
 
 
@@ -94,12 +92,11 @@ def extend_axes(
 ) -> AxesExtension:
     """What rules do to the axes of a rotation, from one size of a scene to another."""
     reading = about.reading
-    plans: list[tuple[Any, Any]] = [(layer.spec, layer.positions) for layer in reading]
     grids = [
-        (spec, scene, part.name)
-        for spec, scene in plans
-        if isinstance(spec, RoPE) and isinstance(scene, SceneRule)
-        for part in scene.parts
+        (layer.spec, layer.positions, part.name)
+        for layer in reading
+        if isinstance(layer.spec, RoPE) and isinstance(layer.positions, SceneRule)
+        for part in layer.positions.parts
         if part.name in GRIDS and part.coordinates
     ]
     if not grids:
@@ -119,14 +116,14 @@ def extend_axes(
     )
     spans = dict(zip(scene.axes, ends, strict=True))
     layers = tuple(
-        layer_extension(name, Baseline(_alone(spec, axis), start), end, window=False, more=MORE)
+        _layer(name, Baseline(_alone(spec, axis), start), end)
         for axis, (name, (start, end)) in enumerate(spans.items())
         if end > start
     )
     if not layers:
         raise bad_argument("extend: size", "more than that of training", f"{spans}")
-    slow = {axis.name: axis.baseline.slow.nonzero()[0] for axis in layers}
-    notes = [f"{k}: pairs {j[0]} to {j[-1]} meet unseen angles" for k, j in slow.items() if j.size]
+    slow = ((axis.name, axis.baseline.slow.nonzero()[0]) for axis in layers)
+    notes = [f"{k}: pairs {j[0]} to {j[-1]} meet unseen angles" for k, j in slow if j.size]
     notes += [
         f"{name}: the table of the class ends at {last:,} rows, where {spans[name][1]:,} are needed"
         for name, last in zip(scene.axes, scene.ends, strict=False)
@@ -139,6 +136,17 @@ def extend_axes(
     if rule is not None:
         extension.wanted()  # an unknown rule is told at once
     return extension
+
+
+def _layer(name: str, baseline: Baseline, length: int) -> LayerExtension:
+    """The rules for one axis: those of texts, DyPE and, for time, RIFLEx."""
+    more, slow = {"dype": DYPE}, baseline.slow.nonzero()[0] + 1
+    if name == "t" and slow.size:
+        more["riflex"] = ExtendingRule(
+            f"RIFLEx, k {slow[0]}",
+            lambda factor, trained: scaling.RIFLEx(int(slow[0]), round(factor * trained)),
+        )
+    return layer_extension(name, baseline, length, window=False, more=more)
 
 
 def _numbers(value: Any, name: str, count: int) -> list[int]:
@@ -164,10 +172,8 @@ def _spans(scene: SceneRule, part: str, numbers: list[int], tokens: bool) -> tup
     cells = (1 if len(numbers) == 2 else numbers[-1], height, width)
     if not tokens:
         cells = scene.cells(height=height, width=width, frames=cells[0])
-    if math.prod(cells) > LARGEST:
-        raise bad_argument("extend: size", f"at most {LARGEST:,} tokens", f"{cells}")
-    rows = scene.replace(ends=()).build([(part, cells)])[part]  # tables may end before
-    return tuple(math.ceil(span) + 1 for span in np.ptp(rows, axis=0))
+    placed = scene.replace(ends=()).build([(part, cells)])  # tables may end before
+    return tuple(math.ceil(span) + 1 for span in np.ptp(placed[part], axis=0))
 
 
 def _alone(spec: RoPE, axis: int) -> RoPE:
@@ -184,7 +190,7 @@ def _alone(spec: RoPE, axis: int) -> RoPE:
     return RoPE(
         2 * len(turned),
         pairing="half",
-        base=spec.base[axis] if isinstance(spec.base, tuple) else spec.base,
+        base=spec.base,
         ladder=spec.ladder,
         scaling=spec.rules_of(axis),
     )

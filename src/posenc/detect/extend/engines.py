@@ -1,14 +1,11 @@
-"""What each engine has to be told, so that a model's rotations follow a rule.
-
-And what an engine makes of the rotary parameters that are written for it, by a table of its code.
-"""
+"""What each engine has to be told, so that a model's rotations follow a rule."""
 
 from __future__ import annotations
 
 import copy
 import json
 import shlex
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc import scaling
@@ -16,14 +13,17 @@ from posenc._core.errors import PosencError
 from posenc.detect.explain import ATTENTION_KEYS, to_hf
 from posenc.detect.extend.rules import RULES, enlarged
 from posenc.detect.facts import facts
+from posenc.detect.facts.engines import (
+    DICTIONARY,
+    as_read,
+    inner,
+    places,
+    release_of,
+    warnings_of,
+)
 from posenc.presets.families import class_defaults, engines
 
-DICTIONARY = "rope_parameters"
-TOGETHER = ("mscale", "mscale_all_dim")  # engines take one alone, transformers takes both or none
-OUTSIDE = ("mrope_section", "mrope_interleaved", "partial_rotary_factor")  # no part of a rule
 LENGTH_KEYS = ("max_position_embeddings", "n_positions", "seq_length", "max_sequence_length")
-# What vLLM 0.33.0 and SGLang 0.5.23 make of it: `rotary_embedding`, class DynamicNTK….
-FIXED = "vLLM and SGLang get no line: vLLM reads `dynamic` as one fixed base."
 NESTED = (
     "SGLang merges an override of a part, such as text_config, in 0.5.23, and replaced the part "
     "before: write the config.json instead."
@@ -32,7 +32,7 @@ READ_BACK = (
     "posenc read each config line back with its own reader and its tables of what the class in "
     "transformers, {} read. A line that would give another rotation is left out."
 )
-DRAFT = "A draft model (speculative decoding) has its own config, which needs the same rule."
+DRAFT = "A draft model (speculative decoding) has its own config, which needs the same rule"
 LAYERS = (
     "llama.cpp gets no line: its options cannot tell layers with a window from layers without one."
 )
@@ -84,22 +84,15 @@ def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written 
     None where the dialect cannot say it: what was written is read, and each rotation compared.
     """
     translated = to_hf(config, dialect).config  # type: ignore[arg-type]
-    for path in _places(translated):
+    for path in places(translated):
         rewritten = copy.deepcopy(translated)
-        inner = rewritten[path] if path else rewritten
-        change = _change(inner, dialect, wanted)
-        inner.update(change)
+        part = rewritten[path] if path else rewritten
+        change = _change(part, dialect, wanted)
+        part.update(change)
         if _reads_as(rewritten, wanted):
-            gone = tuple(key for key in (config[path] if path else config) if key not in inner)
+            gone = tuple(key for key in inner(config, path) if key not in part)
             return Written(rewritten, {path: change} if path else change, gone)
     return None
-
-
-def _places(config: Mapping[str, Any]) -> list[str]:
-    """Where the rotations of the text may stand: the config itself or a part, as they do now."""
-    stand = {"rope_parameters", "rope_scaling", "rope_theta"}
-    parts = (k for k, v in config.items() if isinstance(v, dict) and "model_type" in v)
-    return sorted(["", *parts], key=lambda path: stand.isdisjoint(config[path] if path else config))
 
 
 def _change(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> dict[str, Any]:
@@ -203,14 +196,15 @@ def lines_of(
     if options:
         cap = f"--override-kv {architecture}.context_length=int:{wanted.length}"
         lines["llama.cpp"] = f"{options} --ctx-size {wanted.length} {cap}"
-    return lines, (*notes, *why, *([DRAFT] if lines else []))
+    drafts = [
+        f"; {release_of(name)} {engines()[name]['draft']}" for name in lines if name in engines()
+    ]
+    return lines, (*notes, *why, *([f"{DRAFT}{''.join(drafts)}."] if lines else []))
 
 
 def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str]]:
     """The options of vLLM and SGLang, which put a change into the config that they loaded."""
-    if wanted.growing:
-        return {}, [FIXED]
-    part, inner = _part(written)
+    path = places(written.config)[0]
     override = shlex.quote(json.dumps(written.change))
     lines: dict[str, str] = {}
     notes = []
@@ -220,53 +214,37 @@ def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str
     ):
         if why := _differs(engine, written, wanted):
             notes.append(why)
-        elif part and engine == "SGLang":
+        elif path and engine == "SGLang":
             notes.append(NESTED)
         else:
             lines[engine] = f"{option} {override} {length} {wanted.length}"
-            notes += warnings_of(engine, inner)
+            notes += warnings_of(engine, inner(written.config, path))
     return lines, notes
-
-
-def _part(written: Written) -> tuple[str, dict[str, Any]]:
-    """The part in which the rotary parameters stand, empty for the config itself, and its keys."""
-    part = next(
-        (k for k, v in written.change.items() if isinstance(v, dict) and k != DICTIONARY), ""
-    )
-    return part, written.config[part] if part else written.config
 
 
 def _differs(engine: str, written: Written, wanted: Wanted) -> str:
     """Why there is no line for an engine: what it makes of one is not known, or something else."""
-    part, inner = _part(written)
-    row, read = family_of(engine, inner), read_by(engine, inner)
+    part = inner(written.config, places(written.config)[0])
+    reading = as_read(engine, written.config)
     axes = max((len(spec.arrangement.axes) for spec in wanted.specs.values()), default=1)
     # The class in transformers knows its sections, an engine only those that are stated.
-    lost = (
-        engine != "transformers"
-        and axes > 1
-        and "mrope_section" not in (read or {}).get(DICTIONARY, {})
-    )
-    if read and not lost and _reads_as({**written.config, part: read} if part else read, wanted):
+    lost = engine != "transformers" and axes > 1 and "mrope_section" not in part[DICTIONARY]
+    if reading.config is not None and not lost and _reads_as(reading.config, wanted):
         return ""
-    why = f"reads the rule otherwise: {row['source']}" if row else "was not read for it"
-    return (
-        f"{release_of(engine)}, type {inner.get('model_type')}: {why}. So there is no line for it."
-    )
+    why = reading.why or "; ".join(reading.changes) or "it does not follow the rule"
+    return f"{reading.release}, type {part.get('model_type')}: {why}. So there is no line for it."
 
 
 def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[str, ...]]:
     """The options of llama.cpp, if any, and what to know."""
     rule: Any = wanted.rule
-    inner = next((v for k, v in config.items() if k.endswith("text_config") and v), config)
-    row = family_of("llama.cpp", inner)
-    if rule is not None and row is not None and row.get("rope_type") == "default":
-        return "", (
-            (
-                f"{release_of('llama.cpp')} reads a scaling otherwise for models of this class "
-                f"({row['source']}), so there is no line for it."
-            ),
-        )
+    text = next((v for k, v in config.items() if k.endswith("text_config") and v), config)
+    scores = engines()["llama.cpp"]["scores"]
+    if rule is not None and (
+        text.get("model_type") in scores["model_types"] or scores["config_key"] in text
+    ):
+        why = f"reads a scaling otherwise for models of this class ({scores['source']})"
+        return "", (f"{release_of('llama.cpp')} {why}, so there is no line for it.",)
     if len(wanted.changed) < len(wanted.specs) and wanted.changed:
         return "", (LAYERS,)
     if wanted.base is not None:
@@ -283,74 +261,3 @@ def _llama_cpp(wanted: Wanted, config: Mapping[str, Any]) -> tuple[str, tuple[st
     options = f"--rope-scaling yarn --rope-scale {rule.factor:.9g} --yarn-orig-ctx {length}"
     betas = f" --yarn-beta-fast {fast:g} --yarn-beta-slow {slow:g}"
     return options if (fast, slow) == (32.0, 1.0) else options + betas, (CAP,)
-
-
-# --- what an engine reads -------------------------------------------------------------------------
-
-
-def release_of(engine: str) -> str:
-    """The engine with the release whose code the table was read from."""
-    return f"{engine} {engines()[engine]['release']}"
-
-
-def family_of(engine: str, config: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The row of an engine for a config, by a key that decides or by its type; None for neither."""
-    kind, rows = config.get("model_type"), engines()[engine]["families"]
-    named = (
-        row
-        for row in rows
-        if kind in row["model_types"] or any(key in config for key in row.get("config_keys", ()))
-    )
-    return next(named, next((row for row in rows if not row["model_types"]), None))
-
-
-def warnings_of(engine: str, config: Mapping[str, Any]) -> list[str]:
-    """Keys of a config that other releases of the engine read otherwise."""
-    since, row = engines()[engine]["since"], family_of(engine, config) or {}
-    parts = _dictionaries(config).values()
-    stated = [key for key in since["keys"] if any(key in part for part in parts)]
-    return [f"{', '.join(stated)}: {since['text']}."] if stated and "reads" not in row else []
-
-
-def read_by(engine: str, config: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The config with what the engine reads of its rotary parameters; None where that is not known.
-
-    What the engine makes of it is then what the reader of this package makes of the result.
-    """
-    row = family_of(engine, config)
-    reduced = {}
-    for place, parameters in _dictionaries(config).items():
-        kind, keys = _read(engine, row, config, parameters)
-        if row is None or keys is None:
-            return None
-        whole = row.get("integers", ())
-        reduced[place] = {
-            key: int(value) if key in whole else value
-            for key, value in parameters.items() if key in keys
-        } | {"rope_type": kind}  # fmt: skip
-    return {**config, DICTIONARY: reduced.get("", reduced)}
-
-
-def _read(
-    engine: str,
-    row: Mapping[str, Any] | None,
-    config: Mapping[str, Any],
-    parameters: Mapping[str, Any],
-) -> tuple[str, Collection[str] | None]:
-    """The rule that an engine follows, and the keys that it reads for it; None for no such."""
-    kind = parameters.get("rope_type", "default")
-    if row is None or row.get("as_transformers"):
-        defaults = class_defaults(config.get("model_type"))
-        reads = defaults.reads.rules.get(kind) if defaults and defaults.reads else None
-        return kind, None if reads is None else {*OUTSIDE, *reads}
-    kind = row.get("default_rope_type" if kind == "default" else "rope_type", kind)
-    alone = kind == "yarn" and len([key for key in TOGETHER if parameters.get(key)]) == 1
-    table = engines()[engine]
-    of_rule = row.get("reads", table["reads"].get(kind)) if kind != "default" else OUTSIDE
-    return kind, None if of_rule is None or alone else {*table["always_read"], *of_rule}
-
-
-def _dictionaries(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """The rotary parameters of a config: its own, or those of each type of layer."""
-    whole = config.get(DICTIONARY) or {}
-    return {name: part for name, part in whole.items() if isinstance(part, dict)} or {"": whole}

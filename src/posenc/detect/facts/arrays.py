@@ -110,6 +110,7 @@ ROWS = re.compile(r"(embed_positions|position_embeddings?|pos_embed|wpe)(\.weigh
 BUCKETS = re.compile(r"relative_attention_bias\.weight$|relative_position_bias_table$")
 POSITIONAL = re.compile(r"pos|wpe|rel", re.IGNORECASE)
 WORDS = re.compile(r"embed|wte|shared", re.IGNORECASE)  # of a table of tokens, or of patches
+TIMES = re.compile(r"time_?(embed|proj|step)")  # of a condition, which turns no heads
 LARGEST = 2**16  # numbers of frequencies
 KINDS: dict[Name, str] = {"rows": "table", "buckets": "bias"}
 MEND = "One of the two is wrong: correct the config, or take the weights that belong to it."
@@ -182,6 +183,7 @@ def of_buffers(
         key
         for key, shape in shapes.items()
         if FREQUENCIES.search(key) and not key.endswith("original_inv_freq")
+        if not TIMES.search(key)
         if 0 < np.prod(shape) <= LARGEST
     )
     # By bytes, as no NaN is equal to another.
@@ -250,11 +252,16 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
 
 
 def _ladders(spec: RotarySpec) -> Iterator[np.ndarray]:
-    """The frequencies of a rotation: at each length, and as they are before a scaling."""
+    """The frequencies of a rotation: at each length, as they are before a scaling, and as powers.
+
+    Code that multiplies coordinates by 2π keeps the powers.
+    """
     first, last = spec.lengths or (1, 1)
     if last is None:  # a module keeps those of any length
         return
     plain = [spec.replace(scaling=())] if isinstance(spec, RoPE) and spec.scalings else []
+    if isinstance(spec, RoPE) and spec.ladder.first != 1:
+        plain.append(spec.replace(ladder=spec.ladder.replace(first=1.0)))
     for one in (spec.at(first), spec.at(last), *plain):
         try:
             rows = np.atleast_2d(functional.frequencies(one))

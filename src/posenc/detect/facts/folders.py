@@ -77,8 +77,8 @@ def on_meta(folder: Path, caller: str) -> Any:
         )
 
 
-def read(folder: Path, layers: Collection[int] | None, caller: str) -> Any:
-    """The model of a folder with its weights, in the dtype of the file.
+def read(folder: Path, layers: Collection[int] | None, caller: str) -> tuple[Any, list[str]]:
+    """The model of a folder in the dtype of the file, and the weights that no file holds.
 
     With `layers`, those alone are built and read; any other hands on what it gets.
     """
@@ -113,11 +113,12 @@ def read(folder: Path, layers: Collection[int] | None, caller: str) -> Any:
     ):
         stack.callback(logging.disable, logging.root.manager.disable)
         logging.disable()  # the report on weights of the other layers
-        model = own.from_pretrained(
+        model, report = own.from_pretrained(
             folder, config=empty.config, dtype="auto", attn_implementation="eager",
             use_safetensors=True, local_files_only=True, trust_remote_code=False,
+            output_loading_info=True,
         )  # fmt: skip
-    return model.eval()
+    return model.eval(), sorted(report["missing_keys"])
 
 
 def _blocks(model: Any, count: int) -> list[Any]:

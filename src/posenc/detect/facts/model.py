@@ -17,7 +17,7 @@ from posenc._core.io.checkpoints import Checkpoint, folder_of, load, read_header
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Value
-from posenc.detect.explain import PAIRINGS, from_gguf, from_hf, part_at
+from posenc.detect.explain import PAIRINGS, fitting, from_gguf, from_hf, in_words, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.arrays import of_tables, short
 from posenc.detect.facts.fact import Contradiction, Fact, Name
@@ -61,7 +61,9 @@ class Facts(Displayed):
     settled : tuple of str
         What the caller has stated; nothing contradicts it.
     format : str
-        `gguf`, or `config`.
+        `gguf`, `config`, or the name of another format of configs.
+    words : mapping, optional
+        Keys of transformers, in which `config` is, that the file calls otherwise: as it does.
 
     Examples
     --------
@@ -79,7 +81,8 @@ class Facts(Displayed):
     config: Mapping[str, Any] | None = None
     weights: Any = None
     settled: tuple[Name, ...] = ()
-    format: Literal["config", "gguf"] = "config"
+    format: str = "config"
+    words: Mapping[str, str] | None = None
 
     # --- what it rests on -------------------------------------------------------------------------
 
@@ -193,7 +196,8 @@ class Facts(Displayed):
 
     def _facts(self, name: Name | None) -> Iterator[Fact]:
         data = self.config or {}
-        yield from dict.fromkeys((*of_plan(self.reading, data), *of_plan(self.plan, data)))
+        for fact in dict.fromkeys((*of_plan(self.reading, data), *of_plan(self.plan, data))):
+            yield replace(fact, rests_on=in_words(fact.rests_on, self.words or {}))
         if name in (None, *HEADERS):
             yield from self.headers
         if name in (None, "pairing") and self.evidence is not None:
@@ -334,7 +338,10 @@ def facts(
         return Facts(name, plan=plan, config=data, weights=origin, settled=stated, format="gguf")
     plan = from_hf(origin, pairing=pairing, base=base, on_error="report")
     data = load(origin, "facts")
-    return Facts(name, plan=plan, config=data, weights=weights, settled=stated)
+    about = Facts(name, plan=plan, config=data, weights=weights, settled=stated)
+    for one in fitting(data)[:1]:
+        about = replace(about, config=one.config, format=one.format["name"], words=one.words)
+    return about
 
 
 def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:

@@ -21,6 +21,7 @@ from posenc._core.spec.example import USUAL
 from posenc.detect.fit.ladders import MARGIN, bend_bits
 from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
+from posenc.detect.identify.verdicts.pair import judge_pair
 from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
 from posenc.detect.identify.verdicts.vector import LONGEST, judge_bias, judge_vector
 
@@ -55,9 +56,10 @@ def identify(
     """Say which convention tables, frequencies, slopes and biases follow.
 
     Arrays are chosen by name (`pos_embed`, `inv_freq`, `relative_attention_bias`, …) and by what
-    their first rows look like, whatever they are called. A convention is claimed only after posenc
-    has rebuilt every entry from a spec, and only if the entries spell out at least 20 bits more
-    than the spec takes to state. Bases, starts and factors are solved for, not looked up.
+    their first rows look like, whatever they are called; cosines and sines of RoPE are told
+    together, by names that differ in `cos` and `sin` alone. A convention is claimed only after
+    posenc has rebuilt every entry from a spec, and only if the entries spell out at least 20 bits
+    more than the spec takes to state. Bases, starts and factors are solved for, not looked up.
 
     Parameters
     ----------
@@ -162,7 +164,8 @@ def _identified(
     chosen = store.arrays if name is None else {name: store.pick(name)}
     findings = []
     for number, array in enumerate(chosen.values()):
-        finding = _judged(array, store, asked=name is not None or store.format in ALONE)
+        asked = name is not None or store.format in ALONE
+        finding = judge_pair(array, store.arrays) or _judged(array, store, asked=asked)
         if finding is not None:
             findings.append(finding)
         if progress is not None:

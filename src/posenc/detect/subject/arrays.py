@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import dtype_name
+from posenc._core.arrays.array import dtype_name, is_mlx
 from posenc._core.errors import DependencyError, bad_argument, mismatch
 from posenc._core.spec.spec import Spec
 
-LIBRARIES = ("torch", "numpy", "jax")
+LIBRARIES = ("torch", "numpy", "jax", "mlx")
+MODULES = {"jax": "jax.numpy", "mlx": "mlx.core"}  # of array functions, under another name
 # Orders of axes, the widest first: b batch, h heads, s sequence, d channels; t is the tokens of all
 # rows, f the channels of all heads, 3 queries, keys and values in one.
 LAYOUTS = (
@@ -83,7 +84,7 @@ def dtype_in(library: str, dtype: str) -> Any:
 def library_of(library: str) -> Any:
     """Its module of array functions."""
     try:
-        return importlib.import_module("jax.numpy" if library == "jax" else library)
+        return importlib.import_module(MODULES.get(library, library))
     except ImportError as error:
         raise DependencyError(
             mismatch("ask", f"the library {library}", "none", f"pip install {library}")
@@ -95,6 +96,8 @@ def numbers(out: Any) -> np.ndarray:
     if hasattr(out, "detach"):
         out = out.detach().to("cpu").resolve_conj()
         out = (out if out.is_complex() else out.double()).numpy()
+    elif is_mlx(out) and dtype_name(out.dtype) == "bfloat16":
+        out = out.astype(library_of("mlx").float32)  # which NumPy reads, as it does not this dtype
     array = np.asarray(out)
     if array.dtype.kind == "c":
         return array.astype(np.complex128)

@@ -76,7 +76,7 @@ def ask(
         The number of heads, where the code has one of its own.
     kind : {"rotary", "cos_sin", "angles", "table", "bias"}, optional
         What it computes, where that is not to be found out; a bias without a name is found by it.
-    library : {"numpy", "torch", "jax"}, optional
+    library : {"numpy", "torch", "jax", "mlx"}, optional
         Whose arrays it takes.
     layout : str, optional
         The order of the axes of x: `"bhsd"`, `"bshd"`, …

@@ -89,12 +89,12 @@ class SmallestCall:
         >>> subject.survey(posenc.RoPE(8, pairing="half"), end=5000).call.script()
         Traceback (most recent call last):
             ...
-        posenc.CannotAsk: ask: no program shows it: its code cannot be ...
+        posenc.CannotAsk: ask: no program can be written that shows it: the code ...
         """
         refuse_if(
             not self._lines,
-            "ask: no program shows it: its code cannot be imported by a name, or only numbers that "
-            "the survey drew show it",
+            "ask: no program can be written that shows it: the code cannot be imported by a name, "
+            "or only inputs that were drawn at random show it",
         )
         return "\n".join(self._lines) + "\n"
 

@@ -37,7 +37,7 @@ class Subject:
         How it is called, in one sentence.
     dim : int
         Channels of a head, or of a row.
-    library : {"numpy", "torch", "jax"}
+    library : {"numpy", "torch", "jax", "mlx"}
         Whose arrays it takes.
     name : str
         What it is called.

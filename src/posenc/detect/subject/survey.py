@@ -339,7 +339,7 @@ class Bench:
         off, room = self._apart(call, outs, wants)
         if call.kind == "wider heads" and ratio_of(off, room) > 1 and self._narrow(call):
             self.refused.setdefault(
-                call.kind, "wider heads, which the code does not turn as the spec does"
+                call.kind, "wider heads: the code turns other channels of them than the spec does"
             )
             return
         self.asked.append(call)

@@ -18,16 +18,18 @@ from posenc.detect.fit import words as sentences
 from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.detect.fit.rotations.rotation import rotations_of
+from posenc.detect.trace.result import UNTURNED
 from posenc.detect.trace.turned import HeadTurns, TensorTurns
 from posenc.encodings.rotary.base import RotarySpec
 
 OF_PICTURES = (2000.0, 256.0)  # bases of FLUX.2 and Z-Image, diffusers 0.42.1
+FARTHEST_CELL = 512  # CogView4 stretches any picture to 256 cells
 BEYOND = 64  # positions that are looked for before the first, and after the last
 MOST_PLACES = 2**14  # positions that are looked for at all
 NEAR = 1e-3  # of a turn of size 1: an angle that is that of a position
 STILL = 1e-6  # likewise: an angle that cannot be seen
 SOME = 0.6  # of the tokens: where fewer are off, it is these that are
-UNTURNED = "not turned"
+UNTOLD = "not compared: at these positions it turns by no more than roundings"
 UNNAMED = re.compile(r"no one change explains|^[-+.e\d]+$")  # a number that has no name
 
 
@@ -72,6 +74,10 @@ def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, l
         width=turned.width,
         counted=question.counted & turned.read,
     )
+    spec = question.spec
+    if spec is not None and turned.width < spec.dim <= turned.heads * turned.width:
+        text = f"not compared: {spec.dim} channels turn, which are more than a head has"
+        return HeadReading(turned.groups[0], why=text), []
     # Of as many heads, those that agree are the others' measure.
     readings = sorted(
         (_read(group, question) for group in turned.groups),
@@ -97,7 +103,8 @@ def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
     if not group.pairs:
         fault = TensorFault("kind", type(spec).__name__, UNTURNED)
         moves = spec is not None and bool(_moving(spec, question).any())
-        return HeadReading(group, faults=(fault,) * moves, why=UNTURNED)
+        why = UNTURNED if moves or spec is None else UNTOLD
+        return HeadReading(group, faults=(fault,) * moves, why=why)
     if spec is None:
         spec, note = _fitted(group, question)
         fault = TensorFault("kind", "none", "turned" if spec is None else words(spec))
@@ -209,8 +216,12 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     """Heads whose pairs are those of a spec: at which positions, and how fast."""
     spec = question.spec
     values = _sized(values, spec, question.counted)
-    wrong = _wrong(spec, values, question)
+    pairs = _wrong(spec, values, question)
+    wrong, off = pairs.any(axis=-1), pairs.any(axis=(0, 1))
     if not wrong.any():
+        still = _wrong(spec, np.ones_like(values), question)  # what does not turn at all
+        if not still.any():
+            return HeadReading(group, why=UNTOLD)
         return HeadReading(group, spec, question.places)
     if not _wrong(spec, values.conj(), question).any():
         return HeadReading(
@@ -220,6 +231,8 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
+    if placed is not None and (placed == question.places)[wrong].all():
+        placed = None  # they are nearest to where they are, and still off
     if placed is not None:
         moved = HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
         shift = len(np.unique((placed - question.places)[wrong])) == 1
@@ -234,7 +247,8 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
         if other is not None:
             differences = tuple(_differing(spec, other, question.width))
             return HeadReading(group, other, question.places, differences)
-    few = _few_pairs(values, question)
+    few = off.sum() <= max(1, min(sentences.FEW, len(off) // 4))
+    few = tuple(np.flatnonzero(off).tolist()) if few else ()
     faults = tuple(
         TensorFault(row.field, row.a, row.b, (), few * (row.field == "frequencies"), tokens)
         for row in rows
@@ -273,12 +287,12 @@ def _seen(values: np.ndarray, question: TurnQuestion, row: int) -> turns.PairTur
 
 
 def _wrong(spec: RotarySpec, values: np.ndarray, question: TurnQuestion) -> np.ndarray:
-    """Which tokens are turned otherwise, (sequences, tokens)."""
-    wrong = np.zeros(question.counted.shape, bool)
+    """Which pairs of which tokens are turned otherwise, (sequences, tokens, pairs)."""
+    wrong = np.zeros(values.shape, bool)
     for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
         seen = _seen(turns.unit_of(values), question, row)
-        expected = turns.unit_of(turns.expected(spec, seen))
-        wrong[row, question.counted[row]] = turns.off_by(spec, seen, expected)[1]
+        off = np.abs(seen.values - turns.unit_of(turns.expected(spec, seen)))
+        wrong[row, question.counted[row]] = ~(off <= turns.allowed(spec, seen, 1.0))
     return wrong
 
 
@@ -286,10 +300,11 @@ def located(
     spec: RotarySpec, values: np.ndarray, question: TurnQuestion, wrong: np.ndarray
 ) -> np.ndarray | None:
     """The whole positions whose angles these are, axis by axis; None where some are of none."""
+    axes = question.places.reshape(*wrong.shape, -1).shape[-1]
     last = max(int(np.abs(question.places).max(initial=0)), question.places.shape[1])
+    last = last if axes == 1 else max(last, FARTHEST_CELL)
     if spec.needs_length or not wrong.any() or 2 * last > MOST_PLACES:
         return None
-    axes = question.places.reshape(*wrong.shape, -1).shape[-1]
     steps = np.eye(axes, dtype=int)[:, 0] if axes == 1 else np.eye(axes, dtype=int)
     origin = _of_spec(spec, 0 * steps[:1])
     rates = np.angle(_of_spec(spec, steps) * origin.conj())
@@ -336,15 +351,3 @@ def _why(values: np.ndarray, question: TurnQuestion, chosen: np.ndarray) -> list
     with contextlib.suppress(ArithmeticError, ValueError):
         return why(question.spec, [seen._replace(sized=bool(size < 1e-2))], question.others)
     return []
-
-
-def _few_pairs(values: np.ndarray, question: TurnQuestion) -> tuple[int, ...]:
-    """The pairs that are off, where these are few."""
-    off = np.zeros(values.shape[-1], bool)
-    for row in np.flatnonzero(question.counted.any(axis=1)).tolist():
-        seen = _seen(turns.unit_of(values), question, row)
-        expected = turns.unit_of(turns.expected(question.spec, seen))
-        room = turns.allowed(question.spec, seen, 1.0)
-        off |= (np.abs(seen.values - expected) > room).any(axis=0)
-    few = max(1, min(sentences.FEW, len(off) // 4))
-    return tuple(np.flatnonzero(off).tolist()) if off.sum() <= few else ()

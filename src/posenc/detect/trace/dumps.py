@@ -80,7 +80,12 @@ class Dump(NamedTuple):
 def of_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     """`posenc.trace_folder`."""
     sides = "a config, a contract, a plan, a spec, or another trace"
-    refuse_if(expected is None, mismatch(f"{CALLER}: expected", sides, "None"), ArgumentError)
+    refuse_if(
+        expected is None,
+        mismatch(f"{CALLER}: {path}: what these dumps are held against", sides, "None",
+                 "Give it as expected=. A folder of a model has a config.json."),
+        ArgumentError,
+    )  # fmt: skip
     source = inputs.named(path, CALLER)
     dumps, unseen = _read(Path(source))
     against = expectations(expected, None)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
+from posenc._core.io.inputs import load
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
@@ -22,7 +23,7 @@ from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import described
 from posenc.detect.facts import Facts, facts
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import UNTURNED, Trace
 from posenc.encodings.bias.base import BiasSpec
 from posenc.encodings.rotary.base import RotarySpec
 
@@ -39,6 +40,7 @@ class Expected(NamedTuple):
     tempered: bool = False  # whether scores have a factor that depends on the position
     others: tuple[tuple[str, RotarySpec], ...] = ()
     relative: bool = False
+    missing: bool = False  # whether nothing is said of this layer, where something is of others
 
 
 class Expectations(NamedTuple):
@@ -50,12 +52,12 @@ class Expectations(NamedTuple):
     read: bool = False  # of a config, which need not state what its class does to scores
 
 
-def _listed(layers: Sequence[Expected], number: int) -> Expected:
-    """What a list says of a layer."""
-    return layers[number] if number < len(layers) else Expected(stated=False)
+def _listed(layers: Mapping[int, Expected], number: int) -> Expected:
+    """What is said of a layer, by its number."""
+    return layers.get(number, Expected(stated=False, missing=bool(layers)))
 
 
-NOTHING = {"": functools.partial(_listed, ())}
+NOTHING = {"": functools.partial(_listed, {})}
 
 
 def expectations(expected: Any, model: Any) -> Expectations:
@@ -63,7 +65,9 @@ def expectations(expected: Any, model: Any) -> Expectations:
     if expected is None:
         config = getattr(model, "config", None)
         try:
-            read = None if config is None else facts(config).plan
+            # A config of diffusers does not hold the name of its class.
+            own = load(model, "trace") if isinstance(config, Mapping) else config
+            read = None if own is None else facts(own).plan
         except PosencError as error:
             note = f"what it is held against, because its config cannot be read: {error}"
             return Expectations("", NOTHING, [note])
@@ -80,20 +84,22 @@ def expectations(expected: Any, model: Any) -> Expectations:
                 for name in sorted(inside)
             })  # fmt: skip
         case Trace():
-            layers = [_of_traced(layer) for layer in expected.layers]
+            layers = {layer.index: _of_traced(layer) for layer in expected.layers}
             return Expectations("another trace", {"": functools.partial(_listed, layers)})
         case Spec():
             return Expectations(type(expected).__name__, {"": lambda _: _of_specs([expected])})
         case Plan():
-            layers = [_of_specs([*entry.specs]) for entry in expected]
+            layers = {n: _of_specs([*entry.specs]) for n, entry in enumerate(expected)}
             return Expectations("the plan", {"": functools.partial(_listed, layers)})
         case Facts():
             return _of_reading(expected.reading, "the facts")
         case Reading():
             return _of_reading(expected, "the reading")
     refuse_if(
-        not isinstance(expected, (Mapping, str, Path)) and not hasattr(expected, "to_dict"),
-        mismatch("trace: expected", "a config, a plan, a spec, facts, or another trace",
+        isinstance(expected, type)
+        or not (isinstance(expected, (Mapping, str, Path)) or hasattr(expected, "to_dict")),
+        mismatch("trace: what it is held against",
+                 "a config, a plan, a spec, facts, or another trace",
                  type(expected).__name__),
         ArgumentError,
     )  # fmt: skip
@@ -126,9 +132,10 @@ def _of_parts(parts: Sequence[Part], number: int) -> Expected:
 
 def _of_traced(layer: Any) -> Expected:
     rotary = layer.query.spec if isinstance(layer.query.spec, RotarySpec) else None
+    stated = rotary is not None or layer.query.why in ("", UNTURNED)
     return Expected(
-        rotary, scale=layer.scale, window=layer.window,
-        stated=rotary is not None or not layer.query.why, windows_stated=True,
+        rotary, scale=layer.scale, window=layer.window, stated=stated, windows_stated=True,
+        relative=bool(layer.bias), missing=not stated,
     )  # fmt: skip
 
 
@@ -159,6 +166,7 @@ def _of_entries(reading: Reading, number: int) -> Expected:
         next((e.scale for e in own if e.scale is not None), None),
         windows[-1] if windows else None,
         stated=bool(own) or not every,
+        missing=not own and bool(every),
         windows_stated=bool(windows),
         tempered=any(e.logit_scale is not None for e in own),
         others=tuple((label, other) for label, other in every if other != spec),
@@ -188,19 +196,21 @@ def places_of(inputs: Any, positions: Any, sequences: int) -> ExpectedPlaces:
     if ids is None:
         return ExpectedPlaces(None, padding)
     numbers = _numbers(ids)
-    if positions is None and numbers.ndim == 3:  # (axes, sequences, tokens), as models take them
-        numbers = np.moveaxis(numbers, 0, -1)
+    if positions is None and numbers.ndim == 3 and numbers.shape[1] in (1, sequences):
+        numbers = np.moveaxis(numbers, 0, -1)  # (axes, sequences, tokens), as most models take them
     if numbers.ndim == 1:
         numbers = numbers[None]
     refuse_if(
-        numbers.ndim not in (2, 3) or numbers.dtype.kind not in "iuf",
-        mismatch("trace: positions", "(tokens,), (sequences, tokens) or (sequences, tokens, axes)",
-                 str(numbers.shape)),
+        numbers.ndim not in (2, 3) or numbers.dtype.kind not in "iuf"
+        or not np.isfinite(numbers).all(),
+        mismatch("trace: positions",
+                 "numbers (tokens,), (sequences, tokens) or (sequences, tokens, axes)",
+                 f"{numbers.dtype} {numbers.shape}"),
         ArgumentError,
     )  # fmt: skip
     if numbers.dtype.kind in "iu" or (numbers == np.rint(numbers)).all():
         numbers = numbers.astype(np.int64)
-    shape = (max(sequences, len(numbers)), *numbers.shape[1:])
+    shape = (len(numbers) if len(numbers) > 1 else sequences, *numbers.shape[1:])
     return ExpectedPlaces(np.broadcast_to(numbers, shape), padding, stated=True)
 
 
@@ -247,4 +257,7 @@ def of_keys(queries: np.ndarray, read: np.ndarray) -> np.ndarray:
 
 def _numbers(value: Any) -> np.ndarray:
     detach = getattr(value, "detach", None)
-    return np.asarray(detach().cpu().numpy() if detach is not None else value)
+    if detach is None:
+        return np.asarray(value)
+    plain = detach().cpu()
+    return np.asarray((plain.double() if plain.is_floating_point() else plain).numpy())

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +29,7 @@ CLOSE, COARSE = 1e-3, 1.6e-2  # relative: scales that differ by more are others,
 ROOM = 64.0  # roundings that a turn and its sums may make
 MOST_ROUNDED = 0.1  # of the largest number: what is off by more was not rounded
 ROUNDINGS = ("round", "floor", "ceil", "trunc")
-GRID = "positions along its axes are not stated, and its angles are of no whole ones"
+GRID = "positions along its axes are not stated, and no angles of whole ones are seen"
 TENSORS: Any = ("query", "key", "value", "output")
 UNSTATED = "and nothing states what is meant"
 HARMLESS = "which changes no score of a rotation"
@@ -55,6 +55,14 @@ class Seen:
         return next((t.heads for t in self.tensors.values() if t is not None), 0)
 
 
+class UnstatedScale(NamedTuple):
+    """What the scores of a layer are multiplied by, where nothing states it."""
+
+    total: float
+    usual: float  # what its width and its rotation make it by themselves
+    room: float  # relative: by how much it may be off
+
+
 @dataclass(eq=False)
 class Judgement:
     """What is to be said of one attention."""
@@ -65,6 +73,7 @@ class Judgement:
     remarks: list[str] = field(default_factory=list)
     # What layers of a list do alike, where nothing states it: by tensor and field.
     habits: dict[tuple[Any, str], str] = field(default_factory=dict)
+    scale: UnstatedScale | None = None  # likewise, in numbers
 
     def add(self, tensor: Any, fault: TensorFault) -> None:
         """A fault of a tensor."""
@@ -91,7 +100,11 @@ def judge(
         again.remarks.append(f"layer {seen.index}: {seen.past} keys are none of the tokens")
         return again
     traced: dict[str, Any] = {n: _traced(seen.tensors.get(n), readings[n]) for n in TENSORS}
-    judged = Judgement(TracedLayer(seen.index, seen.path, seen.call, heads=seen.heads, **traced))
+    judged = Judgement(
+        TracedLayer(
+            seen.index, seen.path, seen.call, heads=seen.heads, tokens=seen.tokens[0], **traced
+        )
+    )
     for name in TENSORS:
         turned, reading = seen.tensors.get(name), readings[name]
         main = name in ("query", "key")
@@ -106,6 +119,8 @@ def judge(
             judged.add(name, fault)
         if main and (turned.normed or turned.behind):
             judged.habits[name, "norm"] = "after the turn" if turned.behind else "before the turn"
+    if expected.missing and not seen.cross:
+        judged.leave("query and key", "nothing is expected of this layer")
     if seen.scores is not None:
         _judge_scores(judged, seen, expected, read=read)
     return judged
@@ -135,7 +150,8 @@ def _readings(
         if turned is None:
             continue
         if places.unseen or turned.read.shape != questions[name].counted.shape:
-            why = GRID if places.unseen else "its tokens are not those of the inputs"
+            still = "it is not turned, and " * (not turned.groups[0].pairs)
+            why = still + GRID if places.unseen else "its tokens are not those of the inputs"
             readings[name] = HeadReading(turned.groups[0], why=f"not compared: {why}")
             continue
         readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
@@ -242,7 +258,7 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
     ends = seen.tokens[0] if not seen.past and not seen.cross else None
     window, mask = window_of(scores.visible[..., :ends])
     if count := _unread(seen, scores):
-        judged.leave("key", f"{count} keys, because they were in a cache before the run")
+        judged.leave("key", f"{count} keys, because they come from no product of this run")
     if not seen.cross:
         _judge_scale(judged, seen, expected, read=read)
         for fault in _biased(seen, scores, expected):
@@ -251,13 +267,17 @@ def _judge_scores(judged: Judgement, seen: Seen, expected: Expected, *, read: bo
         if expected.windows_stated and window != reach:
             judged.add("mask", TensorFault("window", words(reach), words(window)))
     judged.habits["mask", "mask"] = mask.partition(",")[0]
-    judged.habits["scores", "cap"] = words(scores.cap)
+    judged.habits["scores", "cap"] = "none" if scores.cap is None else f"{scores.cap:.3g}"
     bias = [
         *["numbers that depend on the position"] * (scores.bias is not None),
         *[f"{scores.others} products of their own"] * bool(scores.others),
     ]
     judged.layer = replace(
-        judged.layer, scale=scores.scale, bias=" and ".join(bias), window=window, mask=mask
+        judged.layer,
+        scale=None if math.isnan(scores.scale) else scores.scale,
+        bias=" and ".join(bias),
+        window=window,
+        mask=mask,
     )
 
 
@@ -274,12 +294,15 @@ def _judge_scale(judged: Judgement, seen: Seen, expected: Expected, *, read: boo
     usual = width**-0.5 if expected.scale is None else expected.scale
     if spec is not None and spec.plain and not spec.needs_length:
         usual *= spec.attention_factor**2 * spec.logit_factor
-    if expected.tempered or not total or (spec is None and expected.bias is None and not read):
+    if expected.tempered or (spec is None and expected.bias is None and not read):
         return
     coarse = any(own is not None and own.dtype in ("bfloat16", "float16") for own, _ in turned)
-    if expected.scale is None and read:
-        judged.habits["scores", "scale"] = f"{total:.{2 if coarse else 6}g}"
-    elif abs(total / usual - 1) > (COARSE if coarse else CLOSE):
+    room = COARSE if coarse else CLOSE
+    if math.isnan(total):
+        judged.leave("scores", "their scale, because no key is seen, or its numbers are NaN")
+    elif expected.scale is None and read:
+        judged.scale = UnstatedScale(total, usual, room)
+    elif abs(total / usual - 1) > room:
         judged.add("scores", TensorFault("scale", f"{usual:.6g}", f"{total:.6g}"))
 
 
@@ -309,6 +332,7 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
     """Find layers that differ from most of their list; what all do alike becomes a remark."""
     for layers in stacks.values():
         _compare_habits(layers)
+        _compare_scales([one for one in layers if one.scale is not None])
         findings = [finding for one in layers for finding in one.findings]
         alike = Counter(replace(finding, layer=0) for finding in findings)
         shifts = Counter(finding.found for finding in findings if _shifts(finding))
@@ -330,24 +354,27 @@ def compare_layers(stacks: Mapping[Any, Sequence[Judgement]], *, read: bool, sta
 def _compare_habits(layers: Sequence[Judgement]) -> None:
     """What a layer does otherwise than most of its list."""
     for key in dict.fromkeys(key for one in layers for key in one.habits):
-        count: Counter[str] = Counter()
-        for one in layers:
-            own = one.habits.get(key, "")
-            one.habits[key] = next((other for other in count if _same(other, own)), own)
-            count[one.habits[key]] += 1
-        usual, most = count.most_common(1)[0]
-        for one in layers:
-            if one.habits[key] != usual and 2 * most > len(layers):
-                expected, own = (text or "none" for text in (usual, one.habits[key]))
-                one.add(key[0], TensorFault(key[1], expected, own))
+        every = [one.habits.get(key, "none") for one in layers]
+        ((usual, most),) = Counter(every).most_common(1)
+        for one, own in zip(layers, every, strict=True):
+            if own != usual and 2 * most > len(layers):
+                one.add(key[0], TensorFault(key[1], usual, own))
 
 
-def _same(one: str, other: str) -> bool:
-    """Whether two numbers are the same but for rounding."""
-    try:
-        return math.isclose(float(one), float(other), rel_tol=CLOSE)
-    except ValueError:
-        return one == other
+def _compare_scales(layers: Sequence[Judgement]) -> None:
+    """What most layers of a list have: the same scale, or the same multiple of what is usual.
+
+    Where widths differ these are two; it is the one from which fewer layers differ.
+    """
+    totals, usual, rooms = np.array([one.scale for one in layers]).reshape(-1, 3).T
+    options = []
+    for units in (np.ones_like(usual), usual) if layers else ():
+        middle = np.median(totals / units)  # that of most, where most have one
+        options.append((np.abs(totals / units - middle) > rooms * abs(middle), middle * units))
+    odd, wanted = min(options, key=lambda pair: pair[0].sum(), default=(np.zeros(0, bool), ()))
+    for number in np.flatnonzero(odd & (2 * odd.sum() < len(odd))).tolist():
+        texts = f"{wanted[number]:.6g}", f"{totals[number]:.6g}"
+        layers[number].add("scores", TensorFault("scale", *texts))
 
 
 def _shifts(finding: LayerFinding) -> bool:

@@ -7,6 +7,7 @@ share something where keys are expanded, and are then asked class by class.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,10 +18,8 @@ from torch import Tensor
 from posenc.detect.trace.recorder import Cut
 
 RANK = ("projection", "scale", "norm", "product", "attention", "function", "embedding", "softmax")
-PROBED, PROBED_HALVES = 1e-5, 2.0**-5  # of the largest: what such vectors may be off by
 MOST_ENTRIES = 6  # for each channel; a turn of pairs has two
 HALVES_DRAWS = 3
-PROBES = 2  # random vectors that tell whether two heads that share their numbers are turned alike
 
 
 @dataclass(eq=False)
@@ -39,6 +38,7 @@ class LinearMap:
     pooled: bool = False  # whether numbers of several tokens are read by one
     dropped: bool = False  # whether leaves that add up were left out
     dense: bool = False  # whether it has too many entries to be a turn of pairs
+    finite: bool = True  # whether none of its numbers is NaN or infinite
 
     @property
     def read(self) -> np.ndarray:
@@ -63,6 +63,7 @@ class Seeds:
 
     def __init__(self, tensor: Tensor, leaves: Sequence[Cut]) -> None:
         self.tensor, self.leaves = tensor, [cut.leaf for cut in leaves]
+        self.finite = True
         self.coarse = min(t.dtype.itemsize for t in (tensor, *self.leaves)) < 4
 
     def touched(self, places: np.ndarray) -> np.ndarray:
@@ -86,10 +87,12 @@ class Seeds:
             self.tensor, self.leaves, seed.reshape(self.tensor.shape).to(self.tensor.device),
             retain_graph=True, allow_unused=True,
         )  # fmt: skip
-        return np.concatenate([
+        gradient = np.concatenate([
             np.zeros(leaf.numel()) if part is None else part.reshape(-1).double().cpu().numpy()
             for leaf, part in zip(self.leaves, parts, strict=True)
         ])  # fmt: skip
+        self.finite = self.finite and bool(np.isfinite(gradient).all())
+        return gradient
 
 
 def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearMap | None:
@@ -97,12 +100,17 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
 
     None where no leaf is reached.
     """
-    cuts = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    every = sorted(cuts, key=lambda c: (RANK.index(c.kind), c.number))
+    # Learned keys before the first token, such as those of a prefix, are none of the run.
+    cuts = [cut for cut in every if cut.kind != "embedding"] or every
     if not cuts or tensor.grad_fn is None:
         return None
     ask = Seeds(tensor, cuts)
     count, width = rows.shape[1:]
     reach = np.stack([ask.touched(head) for head in rows])  # the numbers that each head reads
+    if not ask.finite:  # whatever reads such a number looks as if it read all
+        nothing = np.full((*rows.shape[:2], 1), -1)
+        return LinearMap(rows, nothing, np.empty((0, 2), int), np.empty(0), cuts, finite=False)
     starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
     used = [
         cut for cut, begin, end in zip(cuts, starts, starts[1:], strict=False)
@@ -122,16 +130,16 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
         np.empty(0),
         list(cuts),
         pooled=bool(several[taken].any()),
-        dropped=bool((token >= 0).sum() > len(np.unique(taken))),
+        dropped=len(cuts) < len(every) or bool((token >= 0).sum() > len(np.unique(taken))),
     )
-    _fill(mapping, ask, _classes(reach))
+    _fill(mapping, ask, reach)
     return _ordered(mapping, starts)
 
 
-def _classes(reach: np.ndarray) -> list[list[int]]:
-    """Heads in classes whose members share no numbers."""
+def _classes(reach: np.ndarray, heads: list[int]) -> list[list[int]]:
+    """These heads in classes whose members share no numbers."""
     classes: list[tuple[list[int], np.ndarray]] = []
-    for head, own in enumerate(reach):
+    for head, own in zip(heads, reach[heads], strict=True):
         for members, taken in classes:
             if not (taken & own).any():
                 members.append(head)
@@ -186,50 +194,30 @@ def _inputs(
     return table.reshape(len(reach), count, widest)
 
 
-def _fill(mapping: LinearMap, ask: Seeds, classes: list[list[int]]) -> None:
+def _fill(mapping: LinearMap, ask: Seeds, reach: np.ndarray) -> None:
     """All entries, one channel of a class of heads at once."""
     heads, count, width = mapping.rows.shape
+    numbers = ask.tensor.detach().double().cpu().numpy().reshape(-1)[mapping.rows]
+    # Heads that read the same and make the same of it are turned alike, such as expanded keys.
+    first: dict[bytes, int] = {}
+    twins = [
+        first.setdefault(reads.tobytes() + own.tobytes(), head)
+        for head, (reads, own) in enumerate(zip(mapping.inputs, numbers, strict=True))
+    ]
     entries: dict[tuple[int, int], np.ndarray] = {}
-    done: dict[int, int] = {}
-    for members in classes:
+    classes = _classes(reach, [*first.values()])
+    for members, channel in itertools.product(classes, range(width)):
         reads = mapping.inputs[members]
-        twins = [done.get(int(mapping.inputs[head].max()), -1) for head in members]
-        if _are_twins(mapping, ask, entries, members, twins):
-            for values in entries.values():
-                values[members] = values[twins]
-            continue
-        for channel in range(width):
-            gradient = ask(mapping.rows[members][..., channel])
-            taken = np.where(reads >= 0, gradient[reads], 0.0)
-            for number in np.flatnonzero((taken != 0).any(axis=(0, 1))).tolist():
-                values = entries.setdefault((number, channel), np.zeros((heads, count)))
-                values[members] = taken[..., number]
-            if len(entries) > MOST_ENTRIES * width:
-                mapping.dense = True
-                return
-        done |= {int(mapping.inputs[head].max()): head for head in members}
+        gradient = ask(mapping.rows[members][..., channel])
+        taken = np.where(reads >= 0, gradient[reads], 0.0)
+        for number in np.flatnonzero((taken != 0).any(axis=(0, 1))).tolist():
+            values = entries.setdefault((number, channel), np.zeros((heads, count)))
+            values[members] = taken[..., number]
+        if len(entries) > MOST_ENTRIES * width:
+            mapping.dense = True
+            return
     mapping.entries = np.array(list(entries), int).reshape(-1, 2)
-    mapping.values = np.array(list(entries.values())).reshape(-1, heads, count)
-
-
-def _are_twins(
-    mapping: LinearMap, ask: Seeds, entries: dict[tuple[int, int], np.ndarray],
-    members: list[int], twins: list[int],
-) -> bool:  # fmt: skip
-    """Whether heads read the numbers of heads that are known, and are turned alike."""
-    if -1 in twins or (mapping.inputs[members] != mapping.inputs[twins]).any():
-        return False
-    rng = np.random.default_rng(2)
-    room = PROBED_HALVES if ask.coarse else PROBED
-    for _ in range(PROBES):
-        signs = rng.choice([-1.0, 1.0], mapping.rows.shape[-1])
-        gradient = ask(mapping.rows[members], np.broadcast_to(signs, mapping.rows[members].shape))
-        seen = np.where(mapping.inputs[members] >= 0, gradient[mapping.inputs[members]], 0.0)
-        for (number, channel), values in entries.items():
-            seen[..., number] -= values[twins] * signs[channel]
-        if np.abs(seen).max() > room * max(np.abs(gradient).max(), 1e-30):
-            return False
-    return True
+    mapping.values = np.array(list(entries.values())).reshape(-1, heads, count)[:, twins]
 
 
 def _ordered(mapping: LinearMap, starts: np.ndarray) -> LinearMap:

@@ -8,6 +8,7 @@ although the model runs without them, and no parameter is asked for one.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 NAMES = {
     kind: frozenset(names.split())
@@ -36,6 +37,9 @@ NAMES = {
 KINDS = {name: kind for kind in ("norm", "softmax", "function") for name in NAMES[kind]}
 AVERAGES = frozenset(("mean", "sum"))
 WIDEST_TURN = 512  # channels that a constant matrix may turn, rather than project
+FUSED = "scaled_dot_product_attention"
+OPAQUE = re.compile(r"attention|attn|encoder_layer")  # functions inside which nothing is seen
+MOST_CUTS = 64  # that are followed back from a tensor
 DEEPEST = 3  # functions of one number between scores and their product
 WEIGHT = "_posenc_weight"  # an attribute of tensors that were made of weights alone
 
@@ -65,7 +69,7 @@ class RecordedAttention:
     call: int = 0
     scores: Tensor | None = None  # what softmax took
     product: Cut | None = None
-    scale: float | None = None  # where it is an argument
+    scale: float = 0.0  # where it is an argument
     mask: Tensor | None = None  # likewise
     causal: bool = False
     after: Tensor | None = None  # what the next projection took of the output
@@ -81,6 +85,7 @@ class Recorder(TorchFunctionMode):
         self.order: list[Cut] = []
         self.attentions: list[RecordedAttention] = []
         self.place: Callable[[], tuple[str, int | None, Any]] = lambda: ("", None, 0)
+        self.missed: dict[str, None] = {}  # attentions that were not seen, and why, in words
         self.call = 0
         self.calls: list[dict[str, Any]] = []  # the keywords of each run of the model
         self._weights = {p.untyped_storage().data_ptr() for p in parameters if _stored(p)}
@@ -95,6 +100,9 @@ class Recorder(TorchFunctionMode):
         if name == "detach":  # what rounds does so, and what keeps keys for a next call
             func = torch.Tensor.view_as
             args = (args[0], args[0])
+        if OPAQUE.search(name) and name != FUSED:
+            self._miss(f"{name} is one function, inside which nothing is seen")
+            args, kwargs = tree_map_only(Tensor, Tensor.detach, (args, kwargs))
         result = _with_gradients(func, args, kwargs)
         with torch.inference_mode(False), torch.enable_grad():
             return self._seen(name, args, kwargs, result)
@@ -103,7 +111,7 @@ class Recorder(TorchFunctionMode):
 
     def _seen(self, name: str, args: Any, kwargs: Any, result: Any) -> Any:
         tensors = [t for t in tree_leaves((args, kwargs)) if isinstance(t, Tensor)]
-        if name == "scaled_dot_product_attention":
+        if name == FUSED:
             return self._attention(args, kwargs, result)
         active = [t for t in tensors if _active(t)]
         if not active:
@@ -186,6 +194,10 @@ class Recorder(TorchFunctionMode):
         self.order.append(cut)
         return cut
 
+    def _miss(self, why: str) -> None:
+        """Note that the attention that runs is not seen."""
+        self.missed[f"{self.place()[0] or 'an attention'}, because {why}"] = None
+
     # --- attentions -------------------------------------------------------------------------------
 
     def _attention(self, args: Any, kwargs: Any, result: Tensor) -> Tensor:
@@ -193,13 +205,14 @@ class Recorder(TorchFunctionMode):
         arguments = {**dict(zip(names, args, strict=False)), **kwargs}
         query, key, value = (arguments[n] for n in names[:3])
         if not (query.requires_grad and key.requires_grad):
+            self._miss("queries or keys come from no product with a weight in this run")
             return result
-        cut = self._cut("attention", "scaled_dot_product_attention", result)
-        mask = arguments.get("attn_mask")
+        cut = self._cut("attention", FUSED, result)
+        mask, scale = arguments.get("attn_mask"), arguments.get("scale")
         self.attentions.append(
             RecordedAttention(
                 query.clone(), key.clone(), value.clone(), cut, *self.place(), self.call,
-                scale=arguments.get("scale") or query.shape[-1] ** -0.5,
+                scale=query.shape[-1] ** -0.5 if scale is None else scale,
                 mask=None if mask is None else mask.detach().clone(),
                 causal=bool(arguments.get("is_causal")),
             )
@@ -214,7 +227,9 @@ class Recorder(TorchFunctionMode):
         )  # fmt: skip
         for index, softmax in behind:
             scores = softmax.sources[0]
-            product = next((c for c in self._behind(scores) if c.kind == "product"), None)
+            product = next(
+                (c for c in self.behind(scores, DEEPEST, _by_itself) if c.kind == "product"), None
+            )
             if product is None or any(a.product is product for a in self.attentions):
                 continue
             query, key, order = arranged(
@@ -232,16 +247,18 @@ class Recorder(TorchFunctionMode):
             )  # fmt: skip
             return
 
-    def _behind(self, tensor: Tensor) -> list[Cut]:
-        """The cuts behind scores, across functions of one number such as tanh."""
-        behind: list[Cut] = []
+    def behind(
+        self, tensor: Tensor, deepest: int, across: Callable[[Cut, Tensor], bool]
+    ) -> dict[Cut, None]:
+        """The cuts behind a tensor, and behind what these took, where that is to be crossed."""
+        behind: dict[Cut, None] = {}
         line = [tensor]
-        for _ in range(DEEPEST):
+        for _ in range(deepest):
             cuts = [cut for one in line for cut in self.reached(one) if cut not in behind]
-            behind += dict.fromkeys(cuts)
-            # Each took a number by itself.
-            line = [c.sources[0] for c in cuts
-                    if c.kind == "function" and c.sources[0].shape == c.leaf.shape]  # fmt: skip
+            behind |= dict.fromkeys(cuts)
+            line = [own for cut in dict.fromkeys(cuts) for own in cut.sources if across(cut, own)]
+            if len(behind) > MOST_CUTS:
+                break
         return behind
 
     def reached(self, tensor: Tensor) -> list[Cut]:
@@ -260,6 +277,11 @@ class Recorder(TorchFunctionMode):
                 behind[id(variable)] = self.cuts[id(variable)]
             nodes += [before for before, _ in node.next_functions]
         return sorted(behind.values(), key=lambda cut: -cut.number)
+
+
+def _by_itself(cut: Cut, source: Tensor) -> bool:
+    """Whether a function took each number by itself, as tanh does."""
+    return cut.kind == "function" and source.shape == cut.leaf.shape
 
 
 def _active(tensor: Tensor) -> bool:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
+from numbers import Integral
 from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import bad_data, refuse_data
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.checks import records
 from posenc.detect.contract.comparison.fields import words
 from posenc.detect.contract.contract import Contract, Part
+from posenc.detect.subject.reach import listed
 
 TensorName = Literal["query", "key", "value", "output", "scores", "mask"]
+UNTURNED = "not turned"
 SHOWN = 6  # numbers of heads, pairs or tokens that a sentence lists
 EXIT_CODES = {"agrees": 0, "differs": 1, "not compared": 3}
 
@@ -125,7 +129,7 @@ class TracedTensor(Displayed):
 
     def __str__(self) -> str:
         if self.spec is None:
-            return self.why or "not turned"
+            return self.why or UNTURNED
         return words(self.spec) + (f" ({self.why})" if self.why else "")
 
 
@@ -154,6 +158,8 @@ class TracedLayer(Displayed):
         `causal`, `all`, or what else is seen.
     heads : int
         The number of heads.
+    tokens : int
+        The number of queries of a sequence; 0 where dumps do not say.
 
     Examples
     --------
@@ -179,11 +185,12 @@ class TracedLayer(Displayed):
     window: int | None = None
     mask: str = ""
     heads: int = 0
+    tokens: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types."""
         tensors = {n: getattr(self, n).to_dict() for n in ("query", "key", "value", "output")}
-        names = ("index", "path", "call", "scale", "bias", "window", "mask", "heads")
+        names = ("index", "path", "call", "scale", "bias", "window", "mask", "heads", "tokens")
         return {**{name: getattr(self, name) for name in names}, **tensors}
 
     def __str__(self) -> str:
@@ -307,7 +314,7 @@ class Trace(Displayed):
         for layer in (one for one in self.layers if one.call == self.layers[0].call):
             refuse_data(
                 layer.query.spec != layer.key.spec or any(
-                    t.spec is None and (t.pairs or t.why not in ("", "not turned"))
+                    t.spec is None and (t.pairs or t.why not in ("", UNTURNED))
                     for t in (layer.query, layer.key)
                 ),
                 f"layer {layer.index}", "queries and keys that turn alike, as a spec says",
@@ -329,14 +336,26 @@ class Trace(Displayed):
         contract = Contract("", *records(parts), settled="a run of it, as it was traced")
         return contract.save(path, existing=existing)
 
+    def _reach(self) -> str:
+        """On how many tokens, and at which positions, as far as something turned there."""
+        places = [own for layer in self.layers if (own := layer.query.positions) is not None]
+        if places and all(own.ndim == 2 for own in places):
+            return f" on {listed(np.unique(np.concatenate([*map(np.ravel, places)])).tolist())}"
+        count = max((layer.tokens for layer in self.layers), default=0)
+        cells = (own.reshape(-1, own.shape[-1]) for own in places if own.ndim == 3)
+        last = max((tuple(own.max(axis=0).tolist()) for own in cells), default=())
+        axes = f" at positions of {len(last)} axes, to {last}" if last else ""
+        return f" on {count:,} token{'s' * (count != 1)}{axes}" if count else ""
+
     def __str__(self) -> str:
         against = f", held against {self.expected}" if self.expected else ""
         runs = [
             (text, [layer.index for layer in own])
             for text, own in itertools.groupby(self.layers, lambda one: str(one).partition(": ")[2])
         ]
+        ran = f"{len(self.layers)} attention{'s' * (len(self.layers) != 1)} ran"
         return "\n".join((
-            f"{self.verdict}: {len(self.layers)} attentions ran{against}",
+            f"{self.verdict}: {ran}{self._reach()}{against}",
             *map(str, self.findings),
             *(f"not seen: {line}" for line in self.unseen),
             *(f"remark: {line}" for line in self.remarks),
@@ -345,6 +364,17 @@ class Trace(Displayed):
               else f"layer {own[0]}, as it ran: {text}"
               for text, own in runs),
         ))  # fmt: skip
+
+
+def numbered(layers: Iterable[int] | None) -> list[int] | None:
+    """The numbers of layers that are looked at, in their order; None for all."""
+    if layers is None:
+        return None
+    own = [*layers] if isinstance(layers, Iterable) and not isinstance(layers, (str, bytes)) else []
+    whole = all(isinstance(n, Integral) and not isinstance(n, bool) and n >= 0 for n in own)
+    if not own or not whole:
+        raise bad_argument("trace: layers", "numbers of layers from 0, at least one", repr(layers))
+    return sorted({*map(int, own)})
 
 
 def _listed(numbers: tuple[int, ...]) -> str:

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.module import (
@@ -19,6 +18,7 @@ from torch.nn.modules.module import (
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
 from posenc._core.guard import foreign
+from posenc.detect.subject import refuse_if
 from posenc.detect.trace.expected import (
     Expectations,
     Expected,
@@ -27,12 +27,11 @@ from posenc.detect.trace.expected import (
     places_of,
 )
 from posenc.detect.trace.findings import Judgement, Seen, compare_layers, grid, judge
-from posenc.detect.trace.maps import linear_map
 from posenc.detect.trace.recorder import RecordedAttention, Recorder
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, numbered
 from posenc.detect.trace.scores import scores_of
 from posenc.detect.trace.state import kept, without_graphs
-from posenc.detect.trace.turned import by_heads, mixes, of_map, turned
+from posenc.detect.trace.turned import find_outputs, mixes, output_turned, turned
 
 ANCESTORS = 6  # cuts that are followed to tell whether queries and keys are of one sequence
 
@@ -97,9 +96,17 @@ def trace(
     >>> trace.verdict, trace.layers[1].query.spec
     ('agrees', RoPE(16, pairing='half'))
     """
+    return traced(model, inputs, expected, positions, layers)
+
+
+def traced(
+    model: Any, inputs: Any, expected: Any = None, positions: Any = None,
+    layers: Iterable[int] | None = None, built: Sequence[int] | None = None,
+) -> Trace:  # fmt: skip
+    """`trace`, of a model of which these layers alone may have been built."""
     if not callable(model):
         raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
-    against = expectations(expected, model)
+    against, chosen = expectations(expected, model), numbered(layers)
     with _recording(model) as recorder:
         called = _original(model)
         try:
@@ -108,11 +115,12 @@ def trace(
         except Exception as error:
             raise bad_data(
                 "trace", "a model that runs with these inputs",
-                f"{type(error).__name__}: {str(error)[:200]}",
+                f"{type(error).__name__}: {str(error)[:200].rstrip('.')}",
+                "Set its attention to sdpa or eager." * ("FlexAttention" in str(error)),
             ) from error  # fmt: skip
     if not recorder.calls:
         recorder.calls.append(dict(inputs) if isinstance(inputs, Mapping) else {"": (inputs,)})
-    return _read(recorder, against, positions, layers)
+    return _read(recorder, against, positions, chosen, built)
 
 
 class Tracing:
@@ -173,11 +181,11 @@ def tracing(
     >>> trace.verdict, len(trace.layers)
     ('agrees', 2)
     """
-    against = expectations(expected, model)
+    against, chosen = expectations(expected, model), numbered(layers)
     tracer = Tracing()
     with _recording(model) as recorder:
         yield tracer
-    tracer.result = _read(recorder, against, positions, layers)
+    tracer.result = _read(recorder, against, positions, chosen)
 
 
 # --- the run --------------------------------------------------------------------------------------
@@ -244,27 +252,49 @@ def _place(root: Any, names: dict[int, str], stack: list[Any]) -> tuple[str, int
 
 
 def _read(
-    recorder: Recorder, against: Expectations, positions: Any, chosen: Iterable[int] | None
-) -> Trace:
+    recorder: Recorder, against: Expectations, positions: Any, chosen: Sequence[int] | None,
+    built: Sequence[int] | None = None,
+) -> Trace:  # fmt: skip
     """Look at each attention, and hold it against what is expected."""
     attentions = recorder.attentions
-    indices = {*(range(len(attentions)) if chosen is None else chosen)}
     refuse_data(
-        not attentions, "trace", "a model with attention", "no product of queries and keys ran",
+        not attentions, "trace", "a model with attention",
+        "; ".join(["no product of queries and keys ran", *recorder.missed]),
         "Attention is seen in scaled_dot_product_attention and in softmax.",
+    )  # fmt: skip
+    indices = range(len(attentions)) if chosen is None else chosen
+    refuse_if(
+        indices[-1] >= len(attentions),
+        mismatch("trace: layers", f"0 to {len(attentions) - 1}, of the attentions that ran",
+                 str(indices[-1])),
+        ArgumentError,
     )  # fmt: skip
     calls = recorder.calls or [{}]
     sequences = _sequences(calls[0], attentions)
     every = [places_of(taken, positions, sequences) for taken in calls]
-    _find_outputs(recorder)
+    find_outputs(recorder)
+    # Layers that were built alone keep the numbers that they have in the model.
+    labels = built if built and len(built) == len(attentions) else range(len(attentions))
     seen = {
-        index: _seen(recorder, attention, index, sequences)
-        for index, attention in enumerate(attentions)
-        if index in indices
+        index: _seen(recorder, attentions[index], labels[index], sequences) for index in indices
     }
+    fitting = {(rows, own.tokens[0]) for own in seen.values() for rows in (1, own.sequences)}
+    shape = None if positions is None or every[0].positions is None else every[0].positions.shape
+    refuse_if(
+        shape is not None and shape[1] > 1 and shape[:2] not in fitting,
+        mismatch("trace: positions", "those of the sequences and tokens of an attention, "
+                 + " or ".join(map(str, sorted(fitting))), str(shape)),
+        ArgumentError,
+    )  # fmt: skip
     stacks: dict[Any, list[int]] = {}
-    for index in seen:
-        stacks.setdefault((attentions[index].stack, attentions[index].call), []).append(index)
+    turns: Counter[Any] = Counter()
+    for index, own in seen.items():
+        attention = attentions[index]
+        # A layer may attend window by window: the first windows of all layers are alike.
+        window = attention.path, attention.call
+        key = attention.stack, attention.call, turns[window], own.tokens
+        turns[window] += attention.layer is not None
+        stacks.setdefault(key, []).append(index)
     judged: dict[Any, list[Judgement]] = {}
     for stack, members in stacks.items():
         numbers = [
@@ -284,8 +314,12 @@ def _read(
         tuple(one.layer for one in layers),
         tuple(finding for one in layers for finding in one.findings),
         expected=against.name,
-        unseen=(*against.notes, *(text for one in layers for text in one.unseen)),
-        remarks=tuple(dict.fromkeys(text for one in layers for text in one.remarks)),
+        unseen=(*against.notes, *recorder.missed, *(text for one in layers for text in one.unseen)),
+        remarks=(
+            *dict.fromkeys(text for one in layers for text in one.remarks),
+            *["layers are numbered in the order in which they ran"]
+            * (built is not None and labels is not built),
+        ),
     )
 
 
@@ -295,25 +329,27 @@ def _judged(
 ) -> list[Judgement]:  # fmt: skip
     """The layers of a list, held against a part of a model."""
     pairs = [(own, expected(number)) for own, number in zip(layers, numbers, strict=True)]
-    if not places.stated:
+    own = places.positions
+    if own is None or not any(own.shape[1] in (1, layer.tokens[0]) for layer in layers):
         grids = [
             grid(own, wanted) for own, wanted in pairs
             if wanted.rotary is not None and len(wanted.rotary.axes) > 1 and not own.cross
         ]  # fmt: skip
-        clear = [own for own in grids if own is not None]
-        count = Counter(own.tobytes() for own in clear)
+        clear = [one for one in grids if one is not None]
+        count = Counter(one.tobytes() for one in clear)
         if clear:
-            common = max(clear, key=lambda own: count[own.tobytes()])
+            common = max(clear, key=lambda one: count[one.tobytes()])
             places = places._replace(positions=common, stated=True)
         elif grids:
             places = places._replace(unseen=True)
     return [judge(own, wanted, places, read=read) for own, wanted in pairs]
 
 
-def _disagreement(layers: Sequence[Judgement]) -> int:
-    """How much speaks against a part of a model."""
+def _disagreement(layers: Sequence[Judgement]) -> float:
+    """How much speaks against a part of a model; causal layers are hardly those of pictures."""
     findings = [finding for one in layers for finding in one.findings]
-    return len(findings) + 4 * sum(f.field in ("dim", "pairing", "kind") for f in findings)
+    unseen = sum(len(one.unseen) * (3 if one.layer.mask == "causal" else 0.5) for one in layers)
+    return len(findings) + 4 * sum(f.field in ("dim", "pairing", "kind") for f in findings) + unseen
 
 
 def _sequences(inputs: dict[str, Any], attentions: list[RecordedAttention]) -> int:
@@ -329,7 +365,11 @@ def _seen(recorder: Recorder, attention: RecordedAttention, index: int, sequence
     own = int(query.shape[0]) if query.ndim > 3 else sequences
     q, k = int(query.shape[-2]), int(key.shape[-2])
     # Whether they come from two sequences.
-    cross = not (_ancestors(recorder, query) & _ancestors(recorder, key))
+    before = (
+        recorder.behind(own, ANCESTORS, lambda _, source: source.requires_grad)
+        for own in (query, key)
+    )
+    cross = not set.intersection(*map(set, before))
     tensors = {
         "query": turned(recorder, query, own),
         "key": turned(recorder, key, own),
@@ -337,49 +377,9 @@ def _seen(recorder: Recorder, attention: RecordedAttention, index: int, sequence
         "value": None
         if key.shape == value.shape and torch.equal(key, value)
         else mixes(recorder, value, own),
-        "output": _output(attention, own),
+        "output": output_turned(attention, own),
     }
     return Seen(
         index, tensors, (q, k), own, scores_of(recorder, attention, own), attention.path,
         max(attention.call, 0), cross, 0 if cross else max(k - q, 0),
     )  # fmt: skip
-
-
-def _ancestors(recorder: Recorder, tensor: Tensor) -> set[int]:
-    ancestors: set[int] = set()
-    line = [tensor]
-    for _ in range(ANCESTORS):
-        cuts = {id(c): c for t in line for c in recorder.reached(t) if id(c) not in ancestors}
-        ancestors |= {*cuts}
-        line = [source for c in cuts.values() for source in c.sources if source.requires_grad]
-        if not line or len(ancestors) > 64:
-            break
-    return ancestors
-
-
-def _find_outputs(recorder: Recorder) -> None:
-    """What the next projection takes of the output of each attention."""
-    waiting: dict[int, RecordedAttention] = {
-        id(a.output): a for a in recorder.attentions if a.output
-    }
-    for cut in recorder.order:
-        if cut.kind != "projection" or not cut.sources or not waiting:
-            continue
-        for before in recorder.reached(cut.sources[0]):
-            if (attention := waiting.pop(id(before), None)) is not None:
-                attention.after = cut.sources[0]
-
-
-def _output(attention: RecordedAttention, sequences: int) -> Any:
-    """The turn between an output and the projection that takes it, if its channels mix."""
-    after, output = attention.after, attention.output
-    if after is None or output is None or after.numel() != output.leaf.numel():
-        return None
-    count, _, width = by_heads(output.leaf, sequences).shape
-    tokens = int(output.leaf.shape[-2])
-    if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
-        return None
-    mapping = linear_map(
-        after, [output], np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
-    )
-    return None if mapping is None or not mapping.mixes else of_map(mapping, tokens, after)

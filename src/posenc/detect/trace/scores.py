@@ -28,7 +28,7 @@ Layout = Callable[[np.ndarray], np.ndarray]
 class SeenScores:
     """What was seen of scores, (sequences, heads, queries, keys)."""
 
-    scale: float
+    scale: float  # NaN where no score is seen
     visible: np.ndarray
     bias: np.ndarray | None = None  # what is added; 0 where a key is not seen
     room: float = 0.0  # what of it is rounding
@@ -58,8 +58,9 @@ def scores_of(recorder: Recorder, attention: RecordedAttention, sequences: int) 
     room = ROOM * rounding * np.abs(np.where(visible, scores, 0.0)).max(initial=1.0)
     scales = np.where(visible & (slopes[0] != 0), np.prod(slopes, axis=0) * alpha, np.nan)
     last, cut = steps[-1]
+    scale = 0.0 if visible.any() else np.nan
     return SeenScores(
-        float(np.nanmedian(scales)) if np.isfinite(scales).any() else 0.0,
+        float(np.nanmedian(scales)) if np.isfinite(scales).any() else scale,
         visible,
         bias if np.abs(bias).max(initial=0.0) > room else None,
         room,
@@ -87,17 +88,15 @@ def _of_arguments(attention: RecordedAttention, form: Layout, rounding: float) -
     """What the arguments of a fused attention say."""
     ones = np.ones((1, 1, attention.query.shape[-2], attention.key.shape[-2]), bool)
     visible = np.tril(ones) if attention.causal else ones
-    if attention.mask is None:
-        return SeenScores(attention.scale or 0.0, visible)
-    numbers = form(_numbers(attention.mask))
-    if attention.mask.dtype == torch.bool:
-        return SeenScores(attention.scale or 0.0, visible & (numbers != 0))
+    numbers = np.zeros((1, 1, 1, 1))
+    if attention.mask is not None:
+        numbers = form(_numbers(attention.mask))
+        hides = attention.mask.dtype == torch.bool
+        numbers = np.where(numbers != 0, 0.0, -np.inf) if hides else numbers
     visible = visible & (numbers > MASKED)
     bias = np.where(visible, numbers, 0.0)
-    if not bias.any():
-        return SeenScores(attention.scale or 0.0, visible)
-    room = 8 * rounding * float(np.abs(bias).max())
-    return SeenScores(attention.scale or 0.0, visible, bias, room)
+    room = 8 * rounding * float(np.abs(bias).max(initial=0.0))
+    return SeenScores(attention.scale, visible, bias if bias.any() else None, room)
 
 
 def _steps(

@@ -6,24 +6,30 @@ import contextlib
 import inspect
 import os
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
+from numbers import Integral
 from typing import Any
 
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
+from posenc._core.io.inputs import hub_advice, named
 from posenc.detect.facts.folders import read
 from posenc.detect.subject import refuse_if
-from posenc.detect.trace.result import Trace
+from posenc.detect.trace.result import Trace, numbered
 
 TOKENS = 64
 MOST_TOKENS = 4096
 SEED = 0
 FAR = (0, 1, 2, 3, 4, 5, 17, 64, 255, 257, 511, 4095, 131_071)
-NUMBER = re.compile(r"^layer (\d+)")
+# What is no model and no dump, and what to write for it.
+NO_DUMPS = {
+    ".json": "A config alone does not run: name its folder, with the weights beside it.",
+    ".py": "Name what returns the model: FILE.py:NAME in a shell, the function itself in Python.",
+}
+IN_LAYER = re.compile(r"\.(\d+)\.")
 
 
 @foreign("trace", timed=False)
@@ -85,22 +91,36 @@ def trace(
     'agrees'
     """
     refuse_if(
-        tokens is not None and not 1 <= tokens <= MOST_TOKENS,
-        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", tokens), ArgumentError,
+        tokens is not None
+        and not (type(tokens) is not bool and isinstance(tokens, Integral)
+                 and 1 <= tokens <= MOST_TOKENS),
+        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", repr(tokens)), ArgumentError,
     )  # fmt: skip
-    chosen = None if layers is None else sorted({*layers})
+    chosen = numbered(layers)
     if isinstance(source, (str, os.PathLike)):
-        path = Path(source)
+        path = named(source, "trace")
+        if not path.exists():  # the advice imports all presets
+            raise bad_data(
+                "trace", "a folder of a model, or dumps, that exist", repr(str(path)[:200]),
+                hub_advice(str(path)),
+            )  # fmt: skip
         if not (path / CONFIG).is_file():
+            refuse_if(
+                path.suffix in NO_DUMPS,
+                mismatch(
+                    "trace", "a folder of a model, or dumps", path, NO_DUMPS.get(path.suffix, "")
+                ),
+                ArgumentError,
+            )
             refuse_if(
                 tokens is not None or chosen is not None,
                 mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
                 ArgumentError,
             )
             return trace_folder(path, expected)
-        model = read(path, chosen, f"trace: {path}")
-        traced = _of_model(model, None, expected, tokens, None)
-        return traced if chosen is None else _numbered(traced, chosen)
+        model, missing = read(path, chosen, f"trace: {path}")
+        traced = _of_model(model, None, expected, tokens, None, chosen)
+        return _with_missing(traced, missing)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
         try:
@@ -117,9 +137,11 @@ def trace(
 
 
 def _of_model(
-    model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Collection[int] | None
-) -> Trace:
-    from posenc.detect.trace.run import trace as trace_model  # torch is loaded when it runs
+    model: Any, inputs: Any, expected: Any, tokens: int | None, layers: Sequence[int] | None,
+    built: Sequence[int] | None = None,
+) -> Trace:  # fmt: skip
+    """The trace of a loaded model, of which no other layers than these may have been built."""
+    from posenc.detect.trace.run import traced  # torch is loaded when it runs
 
     refuse_if(
         not callable(model),
@@ -132,14 +154,14 @@ def _of_model(
         mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"), ArgumentError,
     )  # fmt: skip
     inputs = _inputs(model, tokens or TOKENS) if inputs is None else inputs
-    return trace_model(model, inputs, expected=expected, layers=layers)
+    return traced(model, inputs, expected, layers=layers, built=built)
 
 
 def of_side(model: Any, other: Any) -> Trace:
     """The trace of a loaded model at positions near and far, for a `diff` with another side."""
     import torch
 
-    from posenc.detect.trace.run import trace as trace_model
+    from posenc.detect.trace.run import traced
 
     inputs, config = _inputs(model, len(FAR)), getattr(model, "config", None)
     names = inspect.signature(model.forward).parameters
@@ -149,14 +171,14 @@ def of_side(model: Any, other: Any) -> Trace:
         inputs["position_ids"] = places
         if "attention_mask" in names:  # without one, ids that jump are those of several texts
             inputs["attention_mask"] = torch.ones_like(places)
-    return trace_model(model, inputs, expected=other)
+    return traced(model, inputs, other)
 
 
-def _inputs(model: Any, tokens: int) -> dict[str, Any]:
-    """Random tokens under the names that a model has for them."""
+def _inputs(model: Any, tokens: int) -> Any:
+    """Random tokens under the names that a model has for them; by themselves where it has none."""
     import torch
 
-    names = [*inspect.signature(getattr(model, "forward", model)).parameters]
+    names = inspect.signature(getattr(model, "forward", model)).parameters
     modules = model.modules() if hasattr(model, "modules") else ()
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
     with contextlib.suppress(AttributeError, NotImplementedError):
@@ -170,28 +192,27 @@ def _inputs(model: Any, tokens: int) -> dict[str, Any]:
     ids = torch.randint(
         min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=torch.Generator().manual_seed(SEED)
     )
-    taken = {"input_ids", "decoder_input_ids"} & {*names} or {names[0]}
+    first = next(iter(names.values()), None)
+    if first is None or first.kind is first.VAR_POSITIONAL:  # it hands on what it gets
+        return ids
+    taken = {"input_ids", "decoder_input_ids"} & {*names} or {first.name}
     return dict.fromkeys(taken, ids) | ({"use_cache": False} if "use_cache" in names else {})
 
 
-def _numbered(traced: Trace, layers: list[int]) -> Trace:
-    """A trace of some layers, with the numbers that they have in the model."""
-    if len(traced.layers) != len(layers):
-        return replace(
-            traced,
-            remarks=(*traced.remarks, "attentions are numbered in the order in which they ran"),
-        )
-
-    def renamed(texts: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(NUMBER.sub(lambda m: f"layer {layers[int(m[1])]}", text) for text in texts)
-
+def _with_missing(traced: Trace, missing: list[str]) -> Trace:
+    """A trace that does not vouch for layers of which the checkpoint lacks weights."""
+    numbers = sorted({*map(int, IN_LAYER.findall(" ".join(missing)))})
+    inside = {n: [name for name in missing if f".{n}." in name] for n in numbers}
+    rest = [name for name in missing if not IN_LAYER.search(name)]
+    lines = {f"layer {n}: ": own for n, own in inside.items()} | ({"": rest} if rest else {})
+    texts = [
+        f"{place}random numbers ran, as no file of the folder holds {', '.join(names[:4])}"
+        for place, names in lines.items()
+    ]
     return replace(
-        traced,
-        layers=tuple(replace(one, index=layers[one.index]) for one in traced.layers),
-        findings=tuple(replace(one, layer=layers[one.layer]) for one in traced.findings),
-        unseen=renamed(traced.unseen),
-        remarks=renamed(traced.remarks),
-    )
+        traced, unseen=(*traced.unseen, *texts[: len(inside)]),
+        remarks=(*traced.remarks, *texts[len(inside) :]),
+    )  # fmt: skip
 
 
 @checked_call

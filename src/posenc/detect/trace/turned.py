@@ -11,7 +11,7 @@ from torch import Tensor
 from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, from_matrices
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.maps import LinearMap, linear_map
-from posenc.detect.trace.recorder import Recorder
+from posenc.detect.trace.recorder import RecordedAttention, Recorder
 
 STEPS = 4  # norms and functions that are looked behind
 NOISE = 1e-6  # of the largest number of a map: less comes of turning and turning back
@@ -123,7 +123,7 @@ def _dtype(*tensors: Tensor) -> str:
 
 def _residual(tensor: Tensor, mapping: LinearMap) -> float:
     """How much of the numbers the map does not make of its inputs; 0 where more than it adds up."""
-    if mapping.dropped or mapping.dense:
+    if mapping.dropped or mapping.dense or not mapping.finite:
         return 0.0
     values = np.concatenate(
         [c.leaf.detach().double().cpu().numpy().ravel() for c in mapping.leaves]
@@ -140,6 +140,8 @@ def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
     """Heads that go through the same, those of most heads first."""
     heads, _, width = mapping.rows.shape
     read = mapping.read.reshape(heads, -1, tokens)
+    if not mapping.finite:
+        return [_unknown(range(heads), read, "numbers that are NaN or infinite")]
     if mapping.inputs.shape[-1] != width or mapping.dense:
         count = mapping.inputs.shape[-1]
         why = (
@@ -160,14 +162,16 @@ def _of(heads: tuple[int, ...], matrices: np.ndarray, read: np.ndarray) -> HeadT
     flat = matrices[read.ravel()]
     if not len(flat):
         return _unknown(heads, read, "nothing of it comes from a product with a weight")
-    try:
-        turns = from_matrices(flat, np.zeros((len(flat), 1)))
-    except NotARotationError as why:
-        quiet = np.where(np.abs(flat).max(axis=0) > NOISE * np.abs(flat).max(), flat, 0.0)
+    reasons = []
+    for noise in (0.0, NOISE):
+        quiet = np.where(np.abs(flat).max(axis=0) > noise * np.abs(flat).max(), flat, 0.0)
         try:
             turns = from_matrices(quiet, np.zeros((len(flat), 1)))
-        except NotARotationError:
-            return _unknown(heads, read, str(why))
+            break
+        except NotARotationError as why:
+            reasons.append(str(why))
+    else:
+        return _unknown(heads, read, reasons[0])
     values = np.zeros((*read.shape, len(turns.pairs)), complex)
     # To as many digits as the map has: these tell what cosines were rounded to.
     values[read] = (turns.size * np.exp(1j * turns.angle)).astype(
@@ -190,3 +194,31 @@ def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | N
     if mapping is None or not mapping.mixes:
         return None
     return of_map(mapping, int(tensor.shape[-2]), tensor, residual=_residual(tensor, mapping))
+
+
+def find_outputs(recorder: Recorder) -> None:
+    """What the next projection takes of the output of each attention."""
+    waiting: dict[int, RecordedAttention] = {
+        id(a.output): a for a in recorder.attentions if a.output
+    }
+    for cut in recorder.order:
+        if cut.kind != "projection" or not cut.sources or not waiting:
+            continue
+        for before in recorder.reached(cut.sources[0]):
+            if (attention := waiting.pop(id(before), None)) is not None:
+                attention.after = cut.sources[0]
+
+
+def output_turned(attention: RecordedAttention, sequences: int) -> TensorTurns | None:
+    """The turn between an output and the projection that takes it, if its channels mix."""
+    after, output = attention.after, attention.output
+    if after is None or output is None or after.numel() != output.leaf.numel():
+        return None
+    count, _, width = by_heads(output.leaf, sequences).shape
+    tokens = int(output.leaf.shape[-2])
+    if after.shape[-1] != count * width or after.numel() % (sequences * tokens):
+        return None
+    mapping = linear_map(
+        after, [output], np.arange(after.numel()).reshape(-1, count, width).swapaxes(0, 1)
+    )
+    return None if mapping is None or not mapping.mixes else of_map(mapping, tokens, after)

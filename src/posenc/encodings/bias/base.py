@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from posenc._core.arrays.array import astype, clipped, library, marked, product, summed, widest
@@ -13,6 +13,9 @@ from posenc._core.spec.checks import at_least, even_width, not_too_many, positiv
 from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec
+
+if TYPE_CHECKING:
+    from posenc._core.spec.verbs import Rows
 
 __all__ = [
     "Array",
@@ -54,7 +57,7 @@ class BiasSpec(Spec, ABC):
     kind: ClassVar[Literal["bias"]] = "bias"
     heads: int
     if TYPE_CHECKING:
-        bias: Callable[..., Any]
+        bias: Rows
 
     @property
     def place(self) -> Literal["after", "before"]:

@@ -17,6 +17,9 @@ from posenc._core.spec.spec import Parameter, Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude
 from posenc.encodings.rotary.pairing import MYPY, PAIRINGS, Pairing, PairingField, lift, turn
 
+if TYPE_CHECKING:
+    from posenc._core.spec.verbs import Angles, Turned
+
 __all__ = [
     "Array",
     "Constants",
@@ -71,7 +74,8 @@ class RotarySpec(Spec):
     quarters: ClassVar[int] = 0  # quarter turns that a query makes besides those of its position
     dim: int
     if TYPE_CHECKING:
-        rotate: Callable[..., Any]
+        rotate: Turned
+        cos_sin: Angles
     if MYPY:
         pairing: Pairing
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from posenc._core.arrays.array import (
@@ -23,6 +23,9 @@ from posenc._core.spec.checks import at_least, distinct, not_too_many, positive,
 from posenc._core.spec.example import AROUND, Example, around
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec
+
+if TYPE_CHECKING:
+    from posenc._core.spec.verbs import Rows, Turned
 
 __all__ = [
     "AROUND",
@@ -63,8 +66,8 @@ class TableSpec(Spec, ABC):
     kind: ClassVar[Literal["table"]] = "table"
     dim: int
     if TYPE_CHECKING:
-        table: Callable[..., Any]
-        add: Callable[..., Any]
+        table: Rows
+        add: Turned
 
     @property
     def embedding_scale(self) -> float:

@@ -17,6 +17,7 @@ EXPORT = re.compile(
     r"^export ((?:async )?(?:function\*?|const|let|class)) ([A-Za-z_$][\w$]*)", re.M
 )
 COMMENT = re.compile(r"^[ \t]*(?:/\*.*?\*/[ \t]*|//[^\n]*)\n", re.MULTILINE | re.DOTALL)
+INDENT = re.compile(r"^[ \t]+", re.MULTILINE)  # also in templates, which are HTML
 # A page that says so is begun at once; an element of another page is given to `mount`.
 BEGIN = 'if (document.querySelector("body[data-posenc]")) mount();'
 
@@ -46,7 +47,7 @@ def bundle(modules: Mapping[str, str], entry: str = "app.js") -> str:
 
 def styled(sheets: Mapping[str, str]) -> str:
     """The style sheets as one."""
-    return "".join(COMMENT.sub("", sheets[name]) for name in sorted(sheets))
+    return "".join(INDENT.sub("", COMMENT.sub("", sheets[name])) for name in sorted(sheets))
 
 
 def is_fresh(script: str, modules: Mapping[str, str]) -> bool:
@@ -64,7 +65,7 @@ def _scoped(name: str, text: str) -> str:
         names = re.sub(r"\bas\b", ":", match[1]).replace(" :", ":")
         return f"const {{{names}}} = $modules[{json.dumps(match[2])}];\n"
 
-    inner = COMMENT.sub("", EXPORT.sub(r"\1 \2", IMPORT.sub(taken, text)))
+    inner = INDENT.sub("", COMMENT.sub("", EXPORT.sub(r"\1 \2", IMPORT.sub(taken, text))))
     if re.search(r"^(import|export)\b", inner, re.MULTILINE):
         raise ValueError(f"bundle: {name} imports or exports otherwise than by name")
     names = ", ".join(match[2] for match in EXPORT.finditer(text))

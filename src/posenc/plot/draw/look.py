@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+import reprlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple, TypedDict
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, bad_argument, suggest
+from posenc._core.errors import ArgumentError, KeywordError, bad_argument, suggest
 from posenc.plot import palette
 from posenc.plot.draw.layout import whole
 from posenc.plot.rows import PICTURES, require
@@ -19,6 +20,8 @@ DPI = 72  # of the layout: a pixel is a point, in a PNG as in an SVG
 PAPER_DPI = 300.0  # where a size in inches is asked for, and no resolution
 UNITS = {"in": 72.0, "cm": 72 / 2.54, "mm": 72 / 25.4, "pt": 1.0}
 LEAST_DPI, MOST_DPI = 18, 2400
+SAVING = r"(save|path|file|f?name$|out)"  # how arguments of others begin that name a file
+SAVED = "The picture that it returns is saved: posenc.plot.PICTURE(spec).save('FILE.png')."
 SIZE = "a width with its unit, or both sides: 3.3in, 84mm, 3.3in x 2.2in"
 
 
@@ -149,9 +152,9 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
     options = {take.argument: take for take in PICTURES[picture].options}
     for name, value in settings.items():
         if name not in choices:
-            raise TypeError(
-                f"posenc.plot.{picture} has no argument {name!r}. {suggest(name, choices)}"
-            )
+            saved = SAVED.replace("PICTURE", picture)
+            todo = saved if re.match(SAVING, name) else suggest(name, choices)
+            raise KeywordError(f"posenc.plot.{picture} has no argument {name!r}. {todo}")
         reads = options[name].reads if name in options else MORE.get(name, "")
         if value is None or reads not in KINDS:
             continue
@@ -161,7 +164,7 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
             fits(value) and (not words or value in words),
             f" {picture}: {name}",
             ", ".join(words) or expected,
-            repr(value)[:60],
+            reprlib.repr(value),
         )
 
 

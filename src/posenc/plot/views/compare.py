@@ -35,7 +35,8 @@ class Compare(Described):
 
 def check(view: str) -> None:
     """Raise unless two encodings can be compared in a picture."""
-    require(view in [*VIEWS], " compare", "a picture", repr(view), suggest(view, VIEWS))
+    fits = view in [*VIEWS]
+    require(fits, " compare", "a picture", repr(view), "" if fits else suggest(view, VIEWS))
 
 
 def data(

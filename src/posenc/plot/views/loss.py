@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from posenc._core.errors import suggest
 from posenc.detect.extend.rules import RULES, Baseline
 from posenc.functional import frequencies
 from posenc.plot import palette
@@ -70,7 +69,7 @@ def data(rule: str = USUAL) -> LossView:
         " stretch: rules",
         "a rule whose loss was measured",
         rule,
-        f"{suggest(rule, measured)} Losses were measured under {', '.join(measured)}.",
+        f"Losses were measured under {', '.join(measured)}.",
     )
     baseline = Baseline(losses.spec, losses.trained)
     unseen = {name: _unseen(baseline, name, losses) for name in dict.fromkeys(("none", rule))}

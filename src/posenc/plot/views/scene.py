@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from posenc._core.errors import suggest
 from posenc._core.positions.counting import is_count
 from posenc._core.positions.scene import SceneRule
 from posenc.detect.facts import explain
@@ -76,8 +78,8 @@ def data(
         counts = np.shape(sides) == (2,) and all(map(is_count, sides)) and any(sides) == all(sides)
         fits = counts and least <= min(sides) <= max(sides) <= MOST
         require(fits, f" scene: {name}", f"two sides of {least} to {MOST} tokens", repr(sides))
-    grids = {"picture": image, "reference": reference}
-    sizes = {part: (1, *sides) for part, sides in grids.items() if any(sides)} | {"text": text}
+    grids = (("picture", image), ("reference", reference))
+    sizes = {part: (1, *sides) for part, sides in grids if any(sides)} | {"text": text}
     several = list(MODELS) if configs is None else configs
     models = tuple(
         _placed(config, sizes)
@@ -107,7 +109,15 @@ def data(
 
 def _placed(config: Any, sizes: dict[str, Any]) -> PlacedModel:
     """A scene as one model places it, or the reason why not."""
-    name = config if isinstance(config, str) and config in MODELS else ""
+    text = config if isinstance(config, str) else "{"
+    name = text if text in MODELS else ""
+    require(
+        name or "{" in text or ("\0" not in text and Path(text).exists()),
+        " scene: configs",
+        "a config of diffusers, its file or the name of a model",
+        repr(config)[:80],
+        suggest(config, MODELS),
+    )
     plan = explain(MODELS.get(name, config))
     rules: list[Any] = [
         (entry.spec, entry.positions)

@@ -118,7 +118,8 @@ def data(
     require(fits, " stretch", "a length and a factor of at least 1", received)
     names = tuple(RULES) if rules is None else rules
     wrong = next((name for name in names if name not in RULES), None)
-    require(wrong is None, " stretch: rules", "rules", repr(wrong), suggest(wrong, RULES))
+    near = "" if wrong is None else suggest(wrong, RULES)
+    require(wrong is None, " stretch: rules", "rules", repr(wrong), near)
     plain, length = spec.replace(scaling=()), round(trained * grown)
     baseline, before = Baseline(plain, trained), wavelengths(plain)
     slow = before > trained

@@ -101,7 +101,7 @@ def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec |
         caller,
         "layers that rotate",
         "none",
-        "Keys without rotations are the same with any.",
+        "Keys that nothing rotates need not be moved.",
     )
     rows = forms_of(new, len(turns), caller)
     for index, (row, turn) in enumerate(zip(rows, turns, strict=True)):

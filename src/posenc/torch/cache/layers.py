@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, Self
@@ -244,6 +245,31 @@ class MovableLayer:
     def copied(self, owner: Owner) -> Self:
         """The same tensors in another cache."""
         return type(self)(owner, self.index, self.form, self.keys, self.values, self.seen)
+
+
+def is_quantised(layer: Any) -> bool:
+    """Whether a layer of transformers stores quantised keys."""
+    return hasattr(layer, "_quantized_keys")
+
+
+def whole_of(layer: Any) -> tuple[Tensor, Tensor]:
+    """The dequantised keys and values of a layer, with those that it has not quantised yet."""
+    more = (
+        layer._dequantize(t)[:, :, :0] for t in (layer._quantized_keys, layer._quantized_values)
+    )
+    pair: tuple[Tensor, Tensor] = copy.copy(layer).update(*more)  # the layer itself stays
+    return pair
+
+
+def requantised(layer: Any, keys: Tensor, values: Tensor) -> float:
+    """Quantise keys and values into a layer anew; by how much that changes them, relatively."""
+    fresh = {"is_initialized": False, "cumulative_length": 0, "_pending_beam_idx": None}
+    vars(layer).update({name: value for name, value in fresh.items() if name in vars(layer)})
+    layer.update(keys.contiguous(), values.contiguous())
+    return max(
+        float((new - old).norm() / old.norm().clamp(min=torch.finfo(old.dtype).tiny))
+        for new, old in zip(whole_of(layer), (keys, values), strict=True)
+    )
 
 
 @functools.lru_cache(maxsize=256)

@@ -9,7 +9,7 @@ import torch
 
 from posenc._core.errors import bad_argument
 from posenc.functional.arguments.rotation import warn_of_small_moves
-from posenc.torch.cache.layers import MovableLayer
+from posenc.torch.cache.layers import MovableLayer, is_quantised, requantised
 from posenc.torch.cache.ledger import refuse
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 
@@ -121,8 +121,8 @@ def write(cache: MovableCache, into: Any = None) -> Any:
     cache : MovableCache
         What `track` returned, or was made of it. Its own tensors are replaced, not written to.
     into : transformers.Cache, optional
-        A dynamic or static cache that gets the keys and values, in the memory that it has where it
-        is static, such as the one that was tracked. The ledger stays with `cache`.
+        A dynamic, static or quantised cache that gets the keys and values, in the memory that it
+        has where it is static, such as the one that was tracked. The ledger stays with `cache`.
 
     Returns
     -------
@@ -140,7 +140,8 @@ def write(cache: MovableCache, into: Any = None) -> Any:
     -----
     The error of `k` writes is about `0.0016 * sqrt(k)` of the key in bfloat16; `cache.roundings`
     and `cache.error` say where it is. Without writes there is one rounding for each read, of all
-    moves together.
+    moves together. A quantised cache quantises all keys and values again, those that did not move
+    too: `cache.requantised` is the largest change of a layer by that, a part of its norm.
 
     Examples
     --------
@@ -165,8 +166,14 @@ def write(cache: MovableCache, into: Any = None) -> Any:
     cache.ledger, cache.eras = cache.ledger.rewritten(moved), cache.eras[-1:]
     if into is None:
         return cache
+    cache.requantised = 0.0
     for layer in cache.movable:
-        _fill(into.layers[layer.index], layer, cache.ledger.length)
+        room = into.layers[layer.index]
+        if is_quantised(room):
+            changed = requantised(room, layer.keys, layer.values)
+            cache.requantised = max(cache.requantised, changed)
+        else:
+            _fill(room, layer, cache.ledger.length)
     return into
 
 

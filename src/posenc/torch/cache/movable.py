@@ -73,6 +73,7 @@ class MovableCache:
         self.model = model
         self.layers: list[Any] = []
         self.after: Callable[[Any], Any] | None = None  # what each step leaves of it
+        self.requantised = 0.0  # by how much the last `write` into a quantised cache changed keys
         self._expected: Tensor | None = None
 
     def fill(self, forms: Sequence[LayerForm], pairs: Sequence[Any], *, seen: int) -> None:

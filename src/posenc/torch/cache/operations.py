@@ -386,9 +386,7 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
             rows.shape[1],
         )
         kept = rows.sum(-1)
-        refuse(
-            (kept != kept[0]).any(), "evict: keep", "rows that keep as many tokens", kept.tolist()
-        )
+        refuse((kept != kept[0]).any(), "evict: keep", "rows that keep as many tokens", kept)
         return rows.nonzero()[:, 1].reshape(len(rows), -1)
     places = whole_numbers(rows, "evict: keep")
     rising = bool((places.diff(dim=1) > 0).all())

@@ -12,18 +12,14 @@ from torch import Tensor, nn
 from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, decoder_plan, forms_of
+from posenc.torch.cache.layers import is_quantised, whole_of
 from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"
 CLASSES = ("DynamicCache", "StaticCache", "QuantizedCache", "Cache")
-QUANTISED = (
-    "quantised keys, which a move would quantise once more: their error grows by the root of the "
-    "moves and one (in groups of 64, of a normal key: 4 bits 9 to 12 %, 8 bits 0.5 to 0.7 %)"
-)
-
-
-BEFORE = "Track the cache before it is quantised."
+QUANTISED = "quantised keys without their scales"
+BEFORE = "Pass the QuantizedCache itself, or the keys before they are quantised."
 
 
 class _Stored(NamedTuple):
@@ -49,9 +45,10 @@ def track(
     Parameters
     ----------
     cache : transformers.Cache, or list of (keys, values)
-        A `DynamicCache` or `StaticCache`, with sliding layers or without; or the tensors of each
-        layer, (batch, heads, tokens, channels). It stays as it is; what a static cache is given
-        afterwards would change the tensors, which is noticed.
+        A `DynamicCache` or `StaticCache`, with sliding layers or without; a `QuantizedCache`, of
+        which dequantised copies are tracked; or the tensors of each layer, (batch, heads, tokens,
+        channels). It stays as it is; what a static cache is given afterwards would change the
+        tensors, which is noticed.
     model : PreTrainedModel or Plan or Reading or Spec, optional
         Whose keys they are. The config of a model is read into a plan, and the model is asked for
         the keys of one token at four positions or more: they must move as the plan says. Of a plan
@@ -200,7 +197,6 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         _check_tensors(keys, values, caller)
         return _Stored(keys, values, None, int(keys.shape[-2]))
     for wrong, expected, received, todo in (
-        (hasattr(layer, "_quantized_keys"), "keys as they were computed", QUANTISED, BEFORE),
         (
             getattr(layer, "recurrent_states", None) is not None or hasattr(layer, "conv_states"),
             "keys, one for each token",
@@ -217,7 +213,7 @@ def _stored(index: int, layer: Any) -> _Stored | None:
         refuse_data(wrong, caller, expected, received, todo)
     if getattr(layer, "keys", None) is None or not layer.is_initialized:
         return None
-    keys, values = layer.keys, layer.values
+    keys, values = whole_of(layer) if is_quantised(layer) else (layer.keys, layer.values)
     _check_tensors(keys, values, caller)
     length = int(layer.get_seq_length())
     window = getattr(layer, "sliding_window", None)

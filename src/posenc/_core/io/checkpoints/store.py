@@ -148,8 +148,8 @@ def _index_store(path: Path) -> ArrayStore:
     if missing:
         raise bad_data(
             str(path),
-            "every tensor in the file it names",
-            f"{len(missing)} without, such as {missing[0][:80]!r}",
+            "each tensor in the file that the index names for it",
+            f"{len(missing)} that are not there, such as {missing[0][:80]!r}",
         )
     return ArrayStore(path, "safetensors", arrays, {})
 

@@ -143,8 +143,11 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
     for part in a.parts:
         yield from (("not_compared", f"{part.name}: {reason}") for reason in part.left_out)
         if part.spec is None:
-            yield "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
+            yield _silent(part, a, b)
             continue
+        if b.narrowed is not None and isinstance(part.spec, RotarySpec):
+            part, why = b.narrowed(part)  # noqa: PLW2901 - the same part, as it can be asked of
+            yield from (("not_compared", f"{part.name}: {text}") for text in [why] if text)
         label = part.name if part.layers is None else f"{part.name} ({_layers(part.layers)})"
         try:
             assert b.answers is not None  # noqa: S101 - it does not describe
@@ -158,6 +161,16 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
     yield from (
         ("not_compared", f"{path}, which stands for no part of {a.name}") for path in b.unasked()
     )
+
+
+def _silent(part: Part, a: Comparand, b: Comparand) -> Row:
+    """A part without positions: whether the other side turns queries there, if it tells."""
+    if b.turning is None or part.kind != "none":
+        return "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
+    places = b.turning(part, [p.name for p in a.parts])
+    if not places:
+        return "compared", f"{part.name}: no positions: nothing turns queries there in a run"
+    return _differ(part.name, "layers", _what(part), f"a rotation ({', '.join(places)})")
 
 
 def _answers_of(

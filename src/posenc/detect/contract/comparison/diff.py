@@ -199,10 +199,11 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
         `Spec` or its JSON, a contract of `posenc.golden` or its file, `"preset:NAME:WIDTH"`,
         `"plan:NAME"`; a model of transformers that is loaded, or `"hf:FOLDER"`; the path of a
         checkpoint that holds buffers (`inv_freq`, `cos_cached`, `embed_positions`);
-        `"engine:vllm=CONFIG"`; whatever `posenc.ask` asks, such as a function of `(x, positions)`;
-        or an object with methods of the protocol in `docs/golden.md`, such as
-        `cos_sin(positions, layer)`.
-    library : {"numpy", "torch", "jax"}, optional
+        `"engine:vllm"`, of the config that the other side is, or `"engine:sglang=CONFIG"`;
+        `"engine:mlx"`, the class that mlx-lm or mlx-vlm has for it; whatever `posenc.ask` asks,
+        such as a function of `(x, positions)`; or an object with methods of the protocol in
+        `docs/golden.md`, such as `cos_sin(positions, layer)`.
+    library : {"numpy", "torch", "jax", "mlx"}, optional
         Whose arrays an implementation takes, where that is not to be found out; methods of the
         protocol get those of NumPy.
 
@@ -235,4 +236,5 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     from posenc.detect.contract.comparison.compare import comparison
     from posenc.detect.contract.sides.sides import side_of
 
-    return comparison(*(side_of(side, library=library) for side in (a, b)))
+    pairs = ((a, b), (b, a))
+    return comparison(*(side_of(side, library=library, other=other) for side, other in pairs))

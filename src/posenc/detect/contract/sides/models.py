@@ -16,15 +16,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import (
-    ArgumentError,
-    mismatch,
-)
 from posenc._core.io.checkpoints import open_store
 from posenc._names import HANDED
 from posenc.detect.contract.checks import ruled
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.make import described, parts_of
 from posenc.detect.contract.sides.side import (
     Buffer,
     Comparand,
@@ -34,14 +29,12 @@ from posenc.detect.contract.sides.side import (
     of_rows,
     of_tensors,
 )
-from posenc.detect.explain import to_hf
 from posenc.detect.facts.arrays import COSINES, FREQUENCIES, ROWS, SINES
-from posenc.detect.facts.folders import building, library, on_meta
+from posenc.detect.facts.folders import building, on_meta
 from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.ask import protocol
-from posenc.encodings.rotary.base import RotarySpec
 
 # --- modules that are called with position ids, as transformers does ------------------------------
 
@@ -115,13 +108,13 @@ def apart(module: Any) -> Any:
     return own
 
 
-def rebuilt(module: Any) -> Any:
-    """A module as its config makes it, on the CPU; None where that is not all it takes."""
+def rebuilt(module: Any, config: Any = None) -> Any:
+    """A module as its config, or one, makes it, on the CPU; None where that is not all it takes."""
     import torch
 
     # Whatever code of somebody else raises.
     with contextlib.suppress(Exception), torch.device("cpu"):
-        return type(module)(module.config)
+        return type(module)(getattr(module, "config", config))
     return None
 
 
@@ -335,46 +328,3 @@ def materialise(model: Any) -> None:
         if fresh is not None:  # or else it stays on the meta device, and says so when asked
             parent, _, leaf = path.rpartition(".")
             setattr(model.get_submodule(parent), leaf, fresh)
-
-
-def of_engine(text: str, name: str) -> Comparand:
-    """The rotary classes of vLLM for the parts of a config."""
-    engine, _, path = text.replace(" ", "=", 1).partition("=")
-    refuse_if(
-        engine != "vllm" or not path,
-        mismatch("diff", "engine:vllm=CONFIG", repr(name)),
-        ArgumentError,
-    )
-    caller = f"diff: {name}"
-    layers = library(
-        "vllm.model_executor.layers.rotary_embedding", "whose classes are asked", caller
-    )
-    torch = library("torch", "which vLLM is built with", caller)
-    data = to_hf(Path(path), "hf5").config
-    data = data.get("text_config", data)
-    parts = {part.name: part for part in parts_of(described(data, f"diff: {name}"))}
-
-    def answers(part: Part, _: object) -> tuple[Implementation]:
-        if (own := parts.get(part.name)) is None or not isinstance(own.spec, RotarySpec):
-            raise CannotAsk("vLLM's rotary classes have nothing for it")
-        try:
-            width = data.get("head_dim") or data["hidden_size"] // data["num_attention_heads"]
-            length, rope = data["max_position_embeddings"], data["rope_parameters"]
-            rope = dict(rope.get(part.name.rpartition(".")[2], rope))
-            module = layers.get_rope(
-                width, length, own.spec.channels.order == "half", rope, torch.float32
-            )
-        except Exception as error:
-            reason = f"{type(error).__name__}: {str(error)[:80]}"
-            raise CannotAsk(f"vLLM makes no rotation of its config ({reason})") from error
-        turn = getattr(module, "forward_native", module.forward)
-
-        return (
-            Implementation(protocol(
-                lambda positions, query, key: turn(positions.T, query, key)[0], "tokens",
-                dim=width, axes=len(own.spec.axes), library="torch",
-            )),
-        )  # fmt: skip
-
-    remark = f"{name}: get_rope was asked, and not the model classes, which may change parameters"
-    return Comparand(name, whole=False, answers=answers, remarks=(remark,))

@@ -27,7 +27,7 @@ from posenc.detect.subject.arrays import carried, numbers, parts_of
 from posenc.detect.subject.ask import protocol
 from posenc.encodings.rotary.base import RotarySpec
 
-Library = Literal["numpy", "torch", "jax"]
+Library = Literal["numpy", "torch", "jax", "mlx"]
 METHODS = ("frequencies", "cos_sin", "rotate", "logit_scale", "table", "bias", "position_ids")
 NEAR = 16  # rows that tell sines beside cosines from other tables
 LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d+)(?=\.|$)")
@@ -187,6 +187,10 @@ class Comparand(NamedTuple):
     model: Any = None  # what the parts are of: a `Contract`, `Reading`, `Plan` or `Spec`
     # What its attentions do in a run, held against what the other is of: a `Trace`.
     traced: Callable[[Any], Any] | None = None
+    # A part as this side can be asked of it, and what of it cannot be.
+    narrowed: Callable[[Part], tuple[Part, str]] | None = None
+    # What turns queries in a part that the other leaves without positions, where that is known.
+    turning: Callable[[Part, Sequence[str]], Sequence[str]] | None = None
 
 
 # --- numbers of other people's models, under the names of their buffers ---------------------------

@@ -23,7 +23,8 @@ from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import PREFIXES, described, parts_of
-from posenc.detect.contract.sides.models import apart, of_checkpoint, of_engine, of_folder, of_model
+from posenc.detect.contract.sides.engines import of_engine
+from posenc.detect.contract.sides.models import apart, of_checkpoint, of_folder, of_model
 from posenc.detect.contract.sides.side import (
     Comparand,
     Implementation,
@@ -39,13 +40,18 @@ ENGINE, FOLDER = "engine:", "hf:"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
 
-def side_of(source: Any, *, name: str = "", library: Library | None = None) -> Comparand:
-    """A source as a side, and what it is called; parameters and errors as of `posenc.diff`."""
+def side_of(
+    source: Any, *, name: str = "", library: Library | None = None, other: Any = None
+) -> Comparand:
+    """A source as a side, and what it is called; parameters and errors as of `posenc.diff`.
+
+    `other` is the other side, whose config an engine gets that states none.
+    """
     if isinstance(source, Comparand):
         return source
     if isinstance(source, (str, Path)):
         text = str(source)
-        return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."))
+        return _of_text(text, name or (text if len(text) <= 60 else f"{text[:57]}..."), other)
     if hasattr(source, "shape") and hasattr(source, "ndim"):
         return of_rows(name or type(source).__name__, source)
     buffers = isinstance(source, Mapping) and any(hasattr(v, "shape") for v in source.values())
@@ -100,20 +106,20 @@ def is_code(text: str) -> bool:
     return not why and not Path(text).exists()
 
 
-def _of_text(text: str, name: str) -> Comparand:
+def _of_text(text: str, name: str, other: Any) -> Comparand:
     if text.startswith(PREFIXES) or text.lstrip().startswith("{"):
         return _description(text, name)
     if text.startswith(FOLDER):
         return of_folder(text.removeprefix(FOLDER), name)
     if text.startswith(ENGINE):
-        return of_engine(text.removeprefix(ENGINE), name)
+        return of_engine(text.removeprefix(ENGINE), name, other)
     if text and (path := Path(text)).exists():
         if path.name.endswith(ENDINGS) and not _is_contract(path):
             return of_checkpoint(path, name)
         return _description(path, name)
     todo = (
         "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
-        "engine:vllm=CONFIG or, of the command, MODULE:NAME."
+        "engine:NAME=CONFIG or, of the command, MODULE:NAME."
     )
     raise bad_argument("diff", "a side that is there", repr(name), todo)
 

@@ -208,7 +208,7 @@ def note_unread(keys: Keys, notes: Notes) -> None:
         if isinstance(keys.data.get(key), str) and keys.data[key]:
             notes.warning(
                 f"{keys.where(key)}={keys.data[key][:80]!r} was not read: the tower that it "
-                "names has a file of its own, and is in no entry"
+                "names has a file of its own, and the plan leaves it out"
             )
     for key in unread(keys):
         notes.warning(told_of(f"{keys.where(key)}={repr(keys.data[key])[:200]} was not read", key))
@@ -303,6 +303,11 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
             f"this is the config of an adapter, whose positions are those of its base model: read "
             f"the config of {base[:200]!r}"
         )
+    if "_use_default_values" in data and class_name is None:
+        return (
+            "this is the config of an object of diffusers, which leaves its class out: read "
+            "{**model.config, '_class_name': type(model).__name__}"
+        )
     text = NOTHING
     called = class_name if isinstance(class_name, str) and not model else model
     if called and family(called) is None:
@@ -322,12 +327,16 @@ def _speaking(data: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[
     """Keys, with where they stand, whose names or words speak of positions."""
     for key, value in data.items():
         where = f"{path}.{key}" if path else str(key)
-        low = str(key).lower()
-        speaks = any(word in low for word in MORE_WORDS) and not any(w in low for w in OF_TOKENS)
         if isinstance(value, Mapping):
             yield from _speaking(value, where, depth + 1) if depth < DEEPEST else ()
-        elif speaks and value not in (None, False, ""):
+        elif speaks(str(key)) and value not in (None, False, ""):
             yield where, value
+
+
+def speaks(key: str) -> bool:
+    """Whether the name of a key speaks of positions."""
+    low = key.lower()
+    return any(word in low for word in MORE_WORDS) and not any(word in low for word in OF_TOKENS)
 
 
 def _preset(called: str) -> str | None:

@@ -330,7 +330,8 @@ def settled(plan: Reading, caller: str, on_error: str) -> Reading:
     """A plan without errors, or as it is where these are reported."""
     if plan.errors and on_error == "raise":
         errors = "; ".join(plan.errors)
-        raise DataError(f'{caller}: {errors}. on_error="report" returns what could be read.')
+        end = "" if errors.endswith("?") else "."
+        raise DataError(f'{caller}: {errors}{end} on_error="report" returns what could be read.')
     return plan
 
 

@@ -284,7 +284,9 @@ def _tensors(
         # Where a type of layer turns a share of the width, it reads the first numbers.
         longer = found is not None and "partial_rotary_factor" in file.rule and len(found) > pairs
         if found is not None and len(found) != pairs and not longer:
-            notes.error(f"{name} has {len(found)} numbers, and {pairs} pairs turn")
+            notes.error(
+                f"{name} has {len(found)} numbers and needs {pairs}, one for each pair that turns"
+            )
             return []
     if (factors := values[FACTORS]) is not None:
         notes.source("scaling.values", "config", FACTORS)

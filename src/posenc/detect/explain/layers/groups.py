@@ -52,7 +52,7 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
     if more is not None and more[1] >= 1:
         notes.remark(
             f"{keys.where(more[0])}={more[1]:g}: layers behind the last one predict further "
-            "tokens, and are in no entry"
+            "tokens, and the plan leaves them out"
         )
     nested = _nested(params, rule, notes)
     types = types_of(keys, rule, notes)
@@ -99,7 +99,7 @@ def _nested(params: Keys, rule: ReadRule, notes: Notes) -> dict[str, Any] | None
     empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
     for key in (key for key in params.data if key not in {*inner, *empty, *beside}):
         notes.remark(
-            f"{params.where(key)} stands beside dictionaries for each type of layer: unused"
+            f"{params.where(key)} is not used: each type of layer has a dictionary of its own"
         )
     return {key: params.data[key] for key in params.data if key in inner or key in empty}
 

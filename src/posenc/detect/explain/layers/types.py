@@ -175,11 +175,13 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
     )
     if not count:
         if by_type:
-            notes.error(f"{where} and the number of layers are missing: which layers turn is open")
+            notes.error(
+                f"{where} and the number of layers are missing: it is not known which layers turn"
+            )
         elif still and not known.kinds:
             notes.warning(
                 f"{where} and the number of layers are missing: read in part, because layers of "
-                f"type {' or '.join(sorted(still))} do not turn, and which layers those are is open"
+                f"type {' or '.join(sorted(still))} do not turn, and which these are is not known"
             )
         return None
     first, last = known.layers.get("first", []), known.layers.get("last")

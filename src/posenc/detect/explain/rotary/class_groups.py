@@ -280,7 +280,7 @@ def counted(where: str, listed: list[Any], count: int, notes: Notes) -> list[Any
     """A list without what is longer than there are layers, and a note of it."""
     if len(listed) > count:
         notes.remark(
-            f"{where} has {len(listed)} entries for {count} layers: what is behind the last one is "
-            "of layers that predict further tokens, which are in no entry"
+            f"{where} has {len(listed)} entries for {count} layers: those behind the last one are "
+            "for layers that predict further tokens, which the plan leaves out"
         )
     return listed[:count]

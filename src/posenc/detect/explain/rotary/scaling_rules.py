@@ -103,7 +103,7 @@ def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: N
             meanings(in_rope_parameters=True),
         )
         if key in KNOWN:
-            notes.warning(f"{stated} has no meaning for the rule {rule!r}: not used")
+            notes.warning(f"{stated} is not used: it has no meaning for the rule {rule!r}")
         elif key in meaning:
             notes.error(f"{stated} is not understood: {meaning[key]}")
         else:
@@ -137,8 +137,8 @@ def attention_of(
     )
     if not math.isclose(asked, value, rel_tol=1e-6):
         notes.warning(
-            f"{params.where(key)}={value:g}, while mscale and mscale_all_dim ask for {asked:.6g}; "
-            "the former is used"
+            f"{params.where(key)}={value:g} is used, although mscale and mscale_all_dim ask for "
+            f"{asked:.6g}"
         )
     return float(value)
 
@@ -158,7 +158,10 @@ def factor_list(params: Keys, key: str, pairs: int, notes: Notes) -> tuple[float
         or any(isinstance(v, bool) or not isinstance(v, (int, float)) for v in values),
         f"{where} is not a list of numbers",
     )
-    unsettled_if(len(values) != pairs, f"{where} has {len(values)} numbers, and {pairs} pairs turn")
+    unsettled_if(
+        len(values) != pairs,
+        f"{where} has {len(values)} numbers and needs {pairs}, one for each pair that turns",
+    )
     notes.source(f"scaling.{key.removesuffix('_factor')}", "config", where)
     return tuple(map(float, values))
 
@@ -273,8 +276,8 @@ def _dynamic(params: Keys, notes: Notes, lengths: Lengths, *_: Any) -> Asked:
         return Asked()
     if (original := params.integer(ORIGINAL_KEYS[0])) not in (None, lengths.trained):
         notes.warning(
-            f"{params.where(ORIGINAL_KEYS[0])}={original} and {lengths.trained_key}="
-            f"{lengths.trained} differ; dynamic scaling starts from the latter in transformers"
+            f"{params.where(ORIGINAL_KEYS[0])}={original} is not used: dynamic scaling in "
+            f"transformers starts from {lengths.trained_key}={lengths.trained}"
         )
     if factor is None:
         return Asked()

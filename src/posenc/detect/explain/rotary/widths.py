@@ -125,7 +125,7 @@ def width_of(
     unsettled_if(len(set(told.values())) > 1, f"{sizes} contradict each other")
     unsettled_if(
         not told and rule.get("partial_rotary_factor_required"),
-        f"{keys.where(SHARE)} is missing: it says how much of a head turns, and files differ",
+        f"{keys.where(SHARE)} is missing: how much of a head turns differs between models",
     )
     if not told:
         return _width_left_out(keys, layer, head, kind=kind, rule=rule, notes=notes)

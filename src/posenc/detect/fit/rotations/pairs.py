@@ -134,7 +134,7 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
         for size in (gain, 1.0)
     )
     pairs = tuple(next(filter(None, tries), ()))
-    refuse(not pairs, "no two channels form a pair: what one loses of its square, none gains")
+    refuse(not pairs, "no two channels form a pair: where one shrinks, no other grows as much")
     a, b = np.array(pairs).T
     z = (y[:, a] + 1j * y[:, b]) * (x[:, a] - 1j * x[:, b])
     weight = np.abs(x[:, a] + 1j * x[:, b]) ** 2

@@ -30,6 +30,10 @@ SAMPLE = 512  # rows and columns that the measures of learned tables look at
 APART = 10.0  # bits by which a start must be plainer than its rivals
 FAR = 12.0  # bits to write a start beyond those that people choose
 LEAST_ROWS = 4
+BOTH = (
+    "if these are cosines or sines of a rotation, both tell it together: "
+    "posenc.identify({'cos': cos, 'sin': sin})"
+)
 
 
 def looks_sinusoidal(array: Array) -> bool:
@@ -218,6 +222,7 @@ def _likeness(array: Array) -> Finding:
                 array, _rows(array, shape[0], min(rows, max(MOST_ENTRIES // width, 1))), fits[0]
             )
     name, off = _nearest(values)
+    of_pairs = np.ptp(values[0]) == 0 and np.abs(values).max() <= 1 + eps
     measures = {**measures_of(values), "nearest_residual": off}
     return finding_of(
         array,
@@ -229,6 +234,7 @@ def _likeness(array: Array) -> Finding:
                 f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the "
                 "table's size"
             ),
+            *[BOTH] * (of_pairs and values[0, 0] in (0, 1)),
         ),
     )
 

@@ -1,0 +1,79 @@
+"""YAML and TOML texts as the dictionaries that they stand for, within the limits of JSON texts.
+
+YAML is read by PyYAML's safe loader, which makes no objects. An alias, the name of a part that
+stands elsewhere (`*name`), is not followed, as a few lines of these can stand for a great many
+values: it stays that text, which no key takes for a number. Where it would merge keys (`<<`) it is
+refused, and so is a key with two values, of which the loader would keep the last.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import re
+import tomllib
+from typing import Any
+
+from posenc._core.errors import DataError, DependencyError, bad_data, mismatch
+
+NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+$")  # which YAML 1.1 has as texts
+MERGE = "tag:yaml.org,2002:merge"
+
+
+def parse_yaml(text: str, caller: str, most: int) -> Any:
+    """The value of a YAML text, which stands for so many values at most."""
+    try:
+        yaml = importlib.import_module("yaml")
+    except ImportError as error:
+        todo = "Install PyYAML, as pip install 'posenc[yaml]' does."
+        raise DependencyError(mismatch(caller, "PyYAML, which reads YAML", "none", todo)) from error
+    try:
+        return _loader(yaml)(text, caller, most).get_single_data()
+    except DataError:
+        raise
+    except RecursionError:
+        raise DataError(f"{caller}: its YAML is nested deeper than can be read") from None
+    except (yaml.YAMLError, ValueError) as error:  # or a number of too many digits
+        raise DataError(f"{caller} is not YAML: {' '.join(str(error).split())[:200]}") from None
+
+
+@functools.lru_cache(maxsize=1)
+def _loader(yaml: Any) -> Any:
+    """The safe loader of PyYAML, with limits."""
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc]
+        def __init__(self, text: str, caller: str, most: int) -> None:
+            super().__init__(text)
+            self.caller, self.most, self.count = caller, most, 0
+
+        def compose_node(self, parent: Any, index: Any) -> Any:
+            self.count += 1
+            if self.check_event(yaml.AliasEvent):
+                alias = f"*{self.get_event().anchor}"[:80]
+                if getattr(index, "tag", "") == MERGE:
+                    todo = "Write the keys out where they are used."
+                    raise bad_data(self.caller, "a file without merged parts", alias, todo)
+                return yaml.ScalarNode("tag:yaml.org,2002:str", alias)
+            if self.count > self.most:
+                raise bad_data(self.caller, f"a config of at most {self.most:,} values", "more")
+            return super().compose_node(parent, index)
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            seen: dict[str, Any] = {}
+            for key, value in node.value:
+                name, text = str(key.value), str(value.value)
+                if seen.setdefault(name, text) != text:
+                    raise bad_data(self.caller, "each key once", f"{name[:80]!r} more than once")
+            return super().construct_mapping(node, deep)
+
+    Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))
+    Loader.add_constructor("tag:yaml.org,2002:timestamp", Loader.construct_scalar)
+    return Loader
+
+
+def parse_toml(text: str, caller: str) -> dict[str, Any]:
+    """The dictionary of a TOML text."""
+    try:
+        return tomllib.loads(text)
+    except (RecursionError, ValueError) as error:
+        raise DataError(f"{caller} is not TOML: {str(error)[:200]}") from None

@@ -1,0 +1,182 @@
+"""Rotary modules that count the tokens of their input themselves, and those that place pictures."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import posenc
+
+torch = pytest.importorskip("torch", reason="transformers builds its models with it")
+hf = pytest.importorskip("transformers", reason="whose models are adopted")
+
+from posenc.detect.adopt import fitting  # noqa: E402
+from posenc.detect.facts import arrays  # noqa: E402
+from posenc.torch import adopt, release  # noqa: E402
+from posenc.torch.adopted import AdoptedSequence  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+SIZES = {
+    "hidden_size": 16, "num_attention_heads": 2, "num_hidden_layers": 1, "intermediate_size": 16,
+}  # fmt: skip
+EXACT = 3e-7  # cosines in float32
+LENGTH = 3001
+
+
+@pytest.fixture(autouse=True)
+def few_positions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "END", 512)
+
+
+def conformer(**more: Any) -> Any:
+    """The encoder of Wav2Vec2-Conformer, behind small convolutions; frequencies are saved."""
+    torch.manual_seed(0)
+    config = hf.Wav2Vec2ConformerConfig(
+        **SIZES, conv_dim=(8, 8), conv_stride=(5, 2), conv_kernel=(10, 3),
+        conv_depthwise_kernel_size=3, position_embeddings_type="rotary", **more,
+    )  # fmt: skip
+    return hf.Wav2Vec2ConformerModel(config).eval()
+
+
+def bert_conformer() -> Any:
+    torch.manual_seed(0)
+    config = hf.Wav2Vec2BertConfig(
+        **SIZES, feature_projection_input_dim=8, conv_depthwise_kernel_size=3,
+        position_embeddings_type="rotary",
+    )  # fmt: skip
+    return hf.Wav2Vec2BertModel(config).eval()
+
+
+def clvp() -> Any:
+    """The encoders of CLVP, whose module returns angles."""
+    torch.manual_seed(0)
+    sizes = {**SIZES, "hidden_size": 64, "vocab_size": 32, "bos_token_id": 1}
+    config = hf.ClvpEncoderConfig(**sizes, projection_dim=64)
+    return hf.models.clvp.modeling_clvp.ClvpEncoder(config).eval()
+
+
+CASES = {
+    "wav2vec2-conformer": (conformer, torch.zeros(1, 400), "encoder.embed_positions", 1e4),
+    "wav2vec2-bert": (bert_conformer, torch.zeros(1, 9, 8), "encoder.embed_positions", 1e4),
+    "clvp": (clvp, torch.arange(9)[None] + 3, "rotary_pos_emb", 1e4),
+}
+each = pytest.mark.parametrize("name", CASES)
+
+
+def made(name: str) -> tuple[Any, Any, Any]:
+    """A model, an input, and its rotary module."""
+    make, given, path, _ = CASES[name]
+    model = make()
+    if given.is_floating_point():
+        given = torch.randn(given.shape, generator=torch.Generator().manual_seed(1))
+    return model, given, model.get_submodule(path)
+
+
+@torch.no_grad()
+def answer(model: Any, given: Any) -> Any:
+    return model(given)[0]
+
+
+def phasors(module: Any, count: int) -> np.ndarray:
+    """Cosines + i sines of so many tokens."""
+    with torch.no_grad():
+        result = module(torch.zeros(1, count, 16)).double()
+    if result.ndim == 3:
+        return np.exp(1j * result[0].numpy())
+    return (result[0] + 1j * result[1])[:, 0, 0].numpy()
+
+
+def expected(width: int, base: float, count: int) -> np.ndarray:
+    """By the paper, in float64."""
+    steps = base ** (-np.arange(0, width, 2) / width)
+    return np.tile(np.exp(1j * np.arange(count)[:, None] * steps), 2)
+
+
+@each
+def test_a_module_that_counts_tokens_is_exact_far_away(name: str) -> None:
+    model, given, old = made(name)
+    keys, before = [*model.state_dict()], answer(model, given)
+    (row,) = adopt(model).replaced
+    new = model.get_submodule(row.path)
+    assert isinstance(new, AdoptedSequence)
+    exact = expected(phasors(new, 3).shape[-1], CASES[name][3], LENGTH)
+    assert np.abs(phasors(new, LENGTH) - exact).max() < EXACT
+    assert np.abs(phasors(old, LENGTH) - exact).max() > 1e-5  # float32 angles
+    calls: list[Any] = []
+    hook = new.register_forward_hook(lambda *call: calls.append(call))
+    after = answer(model, given)
+    hook.remove()
+    assert len(calls) == 1
+    assert float((after - before).abs().max() / before.abs().max()) < 2e-5
+    assert [*model.state_dict()] == keys
+    again = copy.deepcopy(model)
+    again.set_submodule(row.path, pickle.loads(pickle.dumps(new)))
+    assert torch.equal(answer(again, given), after)
+    release(model)
+    assert model.get_submodule(row.path) is old
+    assert torch.equal(answer(model, given), before)
+
+
+@each
+def test_it_follows_the_dtype_and_a_cast_of_frequencies_is_made_good(name: str) -> None:
+    model, _, _ = made(name)
+    model.bfloat16()
+    (row,) = adopt(model).replaced
+    assert row.change > 0.1  # frequencies of 8 bits
+    new = model.get_submodule(row.path)
+    exact = expected(phasors(new, 3).shape[-1], CASES[name][3], 600)
+    assert np.abs(phasors(new, 600) - exact).max() < EXACT
+    if name != "clvp":  # whose model takes cosines of angles in float32
+        half = new(torch.zeros(1, 5, 16, dtype=torch.bfloat16))
+        assert (half.dtype, half.shape) == (torch.bfloat16, (2, 5, 1, 1, 8))
+
+
+def test_asking_leaves_what_it_remembers_of_the_last_sequence() -> None:
+    model, given, old = made("wav2vec2-conformer")
+    answer(model, given)
+    kept = old.cached_sequence_length, old.cached_rotary_positional_embedding
+    adopt(model)
+    assert old.cached_sequence_length == kept[0]
+    assert old.cached_rotary_positional_embedding is kept[1]
+
+
+def test_saved_frequencies_are_loaded_where_they_are_the_same() -> None:
+    model, given, _ = made("wav2vec2-conformer")
+    adopt(model)
+    after, state = answer(model, given), copy.deepcopy(model.state_dict())
+    model.load_state_dict(state)
+    assert torch.equal(answer(model, given), after)
+    state["encoder.embed_positions.inv_freq"] *= 2
+    with pytest.raises(RuntimeError, match=r"inv_freq: other frequencies.*posenc.torch.release"):
+        model.load_state_dict(state)
+
+
+def test_frequencies_of_another_base_contradict_the_config() -> None:
+    model, _, old = made("wav2vec2-conformer")
+    old.inv_freq.mul_(1.5)
+    with pytest.raises(posenc.DataError, match="inv_freq"):
+        adopt(model)
+    assert model.encoder.embed_positions is old
+
+
+def test_a_module_that_places_pictures_is_left_and_its_config_is_no_contradiction() -> None:
+    config = hf.DINOv3ViTConfig(**SIZES, image_size=32, patch_size=8)
+    model = hf.DINOv3ViTModel(config).eval()
+    assert not posenc.facts(model).contradictions
+    with pytest.raises(
+        posenc.DataError, match="it is called with pixel_values, and places"
+    ) as error:
+        adopt(model)
+    assert "contradicts" not in str(error.value)
+    model.rope_embeddings.inv_freq.mul_(1.5)  # and others do contradict it
+    assert posenc.facts(model).contradictions
+
+
+def test_frequencies_of_a_time_condition_turn_no_heads() -> None:
+    shapes = {"time_embedding.inv_freq": (4,), "rotary_emb.inv_freq": (4,)}
+    (fact,) = arrays.of_buffers(shapes, lambda _: np.ones(4))
+    assert fact.rests_on == "rotary_emb.inv_freq"

@@ -1,0 +1,105 @@
+"""Families that mlx-lm or mlx-vlm and posenc both know: their configs, and where they differ."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import posenc
+from posenc.detect.contract.comparison.compare import comparison
+from posenc.detect.contract.sides.mlx import of_mlx
+from posenc.detect.contract.sides.sides import side_of
+
+PUBLISHED = Path(__file__).resolve().parents[2] / "golden" / "configs" / "published.jsonl"
+TOPK = {"topk_method": "noaux_tc", "scoring_func": "sigmoid", "n_group": 1, "topk_group": 1}
+EXPERTS = {"n_routed_experts": 64, "n_shared_experts": 1, "num_experts_per_tok": 8, **TOPK}
+LINEAR = [n for n in range(1, 28) if n % 4]
+# What configs of a family say that no position depends on, and that the kept ones leave out.
+MORE: dict[str, dict[str, Any]] = {
+    "bailing_hybrid": {"architectures": ["BailingMoeV3ForCausalLM"], "num_experts_per_tok": 8,
+                       "n_group": 8,
+                       "group_norm_size": 4,
+                       "max_position_embeddings": 262144},
+    "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8.0, "rope_theta": 10000.0}},
+    "exaone4": {"head_dim": 128, "rope_scaling": None, "sliding_window_pattern": "LLLG"},
+    "exaone_moe": {"head_dim": 128, "is_moe_layer": [True] * 64},
+    "glm4_moe": {**EXPERTS, "moe_intermediate_size": 1408, "rope_scaling": None},
+    "glm_moe_dsa": EXPERTS,
+    "granitemoehybrid": {"mamba_n_heads": 48, "mamba_d_head": 64, "mamba_d_state": 128,
+                         "mamba_d_conv": 4, "mamba_n_groups": 1, "mamba_proj_bias": False,
+                         "mamba_conv_bias": True},
+    "kimi_linear": {"rope_theta": 10000.0, "mla_use_nope": True, "linear_attn_config": {
+        "head_dim": 128, "num_heads": 32, "short_conv_kernel_size": 4, "kda_layers": LINEAR,
+        "full_attn_layers": [n for n in range(1, 28) if n not in LINEAR]}},
+    "lfm2": {"layer_types": ["conv", "conv", "full_attention", "conv"] * 8},
+    "longcat_flash": {"attention_method": "MLA", "zero_expert_type": "identity",
+                      "mla_scale_q_lora": True, "mla_scale_kv_lora": True},
+    "mellum": {"num_experts": 64},
+    "mimo_v2_flash": {**EXPERTS, "moe_layer_freq": [0] + [1] * 47, "v_head_dim": 128,
+                      "swa_v_head_dim": 128, "swa_num_attention_heads": 64,
+                      "swa_num_key_value_heads": 8, "layernorm_epsilon": 1e-5},
+    "solar_open": {"intermediate_size": 10240, "first_k_dense_replace": 0,
+                   "partial_rotary_factor": 1.0},
+}  # fmt: skip
+
+
+class Outcome(NamedTuple):
+    """What came of a config: the words of an error, or the fields that differ and the sentences."""
+
+    model_type: str
+    config: str
+    error: str
+    fields: tuple[str, ...]
+    compared: tuple[str, ...]
+    lines: tuple[str, ...]
+
+
+def configs() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Published configs, and the defaults of transformers in both of its dialects."""
+    import transformers
+
+    transformers.logging.set_verbosity_error()
+    for line in PUBLISHED.read_text(encoding="utf-8").splitlines():
+        row = json.loads(line)
+        yield row["name"], row["config"]
+    for kind in sorted(transformers.CONFIG_MAPPING):
+        try:
+            config = transformers.CONFIG_MAPPING[kind]().to_dict()
+        except Exception:  # noqa: BLE001 - other people's classes raise anything
+            continue
+        yield "default, dialect 5", config
+        if "rope_parameters" in str(config):
+            try:
+                yield "default, dialect 4", posenc.to_hf(config, "hf4").config
+            except posenc.DataError:
+                continue
+
+
+def knows(package: str, config: dict[str, Any]) -> bool:
+    """Whether a package has a class for a config."""
+    utils = importlib.import_module(f"{package}.utils")
+    find = utils._get_classes if package == "mlx_lm" else utils.get_model_and_args
+    logging.disable()
+    try:
+        find(config)
+    except (ValueError, KeyError, ImportError, SystemExit):
+        return False
+    finally:
+        logging.disable(logging.NOTSET)
+    return True
+
+
+def outcome(package: str, name: str, config: dict[str, Any]) -> Outcome:
+    """What `diff` says of a config and the class that a package has for it."""
+    kind = config["model_type"]
+    whole = {**config, **MORE.get(kind, {})}
+    try:
+        found = comparison(side_of(config), of_mlx(whole, package, (package,)))
+    except posenc.DataError as error:
+        return Outcome(kind, name, str(error), (), (), ())
+    rows = {row.field: row.text for row in found.rows}
+    return Outcome(kind, name, "", (*rows,), found.compared, (*rows.values(),))

@@ -1,0 +1,65 @@
+"""`diff` of configs against the classes that mlx-lm and mlx-vlm build from them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import posenc
+from posenc.detect.contract.comparison.compare import comparison
+from posenc.detect.contract.sides.mlx import of_mlx
+from posenc.detect.contract.sides.sides import side_of
+
+pytest.importorskip("mlx_lm", reason="whose classes are asked")
+pytest.importorskip("transformers", reason="which mlx-lm imports")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),
+    pytest.mark.slow("detect/contract", "detect/explain", "presets/configs"),
+]
+LLAMA: dict[str, Any] = {
+    "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 2,
+    "intermediate_size": 11008, "rms_norm_eps": 1e-5, "vocab_size": 32000,
+    "max_position_embeddings": 8192, "rope_theta": 5e5,
+}  # fmt: skip
+
+
+def test_a_class_is_its_config() -> None:
+    found = posenc.diff(LLAMA, "engine:mlx")
+    assert found.verdict == "nothing differs", found.lines()
+    assert any("mlx_lm.models.llama.Model, mlx_lm " in remark for remark in found.remarks)
+
+
+def test_what_a_class_reads_otherwise_is_named() -> None:
+    """transformers 5 writes the base into `rope_parameters`, where 80 classes do not look."""
+    starcoder = {**LLAMA, "model_type": "starcoder2", "num_key_value_heads": 2,
+                 "norm_epsilon": 1e-5, "max_position_embeddings": 4096}  # fmt: skip
+    assert posenc.diff(starcoder, "engine:mlx").verdict == "nothing differs"
+    rope = {"rope_type": "default", "rope_theta": starcoder.pop("rope_theta")}
+    (row,) = posenc.diff({**starcoder, "rope_parameters": rope}, "engine:mlx").differences
+    assert (row.field, row.a, row.b) == ("base", "500000", "100000")
+
+
+def test_a_module_that_no_forward_calls_is_not_asked() -> None:
+    """Cohere 2 builds a rotation in each layer and calls three of four."""
+    cohere = {**LLAMA, "model_type": "cohere2", "sliding_window": 4096, "num_hidden_layers": 4,
+              "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+              "num_key_value_heads": 8, "head_dim": 128}  # fmt: skip
+    found = posenc.diff(cohere, "engine:mlx")
+    assert found.verdict == "nothing differs", found.lines()
+    assert any("no positions: nothing turns queries there" in line for line in found.compared)
+    # One that is called where the config has no positions is a difference.
+    side = of_mlx({**cohere, "model_type": "llama"}, "llama")
+    assert [row.field for row in comparison(side_of(cohere), side).rows] == [
+        "layers",
+        "pairing.order",
+    ]
+
+
+def test_a_config_that_no_class_builds_is_told_in_its_words() -> None:
+    ernie = {k: v for k, v in LLAMA.items() if k != "rope_theta"} | {"model_type": "ernie4_5"}
+    with pytest.raises(posenc.DataError, match="expected a class of MLX.*'rope_theta'"):
+        posenc.diff(ernie, "engine:mlx")
+    with pytest.raises(posenc.PosencError, match="Write engine:mlx=CONFIG"):
+        posenc.diff(posenc.RoPE(64, pairing="half"), "engine:mlx")
