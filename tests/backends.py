@@ -74,21 +74,21 @@ BACKENDS = (
     Backend("strict", "array_api_strict", ("float64", "float32")),
     Backend("torch", "torch", ("float64", "float32", "float16", "bfloat16")),
     Backend("jax", "jax.numpy", ("float32", "float16", "bfloat16")),
-    Backend("mlx", "mlx.core", ("float32", "float16", "bfloat16")),
 )
+MLX = Backend("mlx", "mlx.core", ("float32", "float16", "bfloat16"))
+SLOW = pytest.mark.slow("_core/arrays")
 COMBINATIONS = [(b, d) for b in BACKENDS for d in b.dtypes]
 
 each_backend: Callable[..., Any] = pytest.mark.parametrize(
-    "backend", BACKENDS, ids=lambda b: b.name
-)
+    "backend", [*(pytest.param(b, id=b.name) for b in BACKENDS),
+                pytest.param(MLX, id="mlx", marks=SLOW)],
+)  # fmt: skip
 # For what broadcasts alike in every library; JAX compiles each operation for each shape.
 each_eager_backend: Callable[..., Any] = pytest.mark.parametrize(
     "backend",
     [
-        pytest.param(
-            b, id=b.name, marks=pytest.mark.slow("_core/arrays/array.py") if b.name == "jax" else ()
-        )
-        for b in BACKENDS
+        pytest.param(b, id=b.name, marks=SLOW if b.name in ("jax", "mlx") else ())
+        for b in (*BACKENDS, MLX)
     ],
 )
 
@@ -122,9 +122,12 @@ def each_row_and_backend(
         (name, "backend"),
         [
             pytest.param(
-                row, backend, id=f"{backend.name}-{ids(row)}", marks=own if is_jax(backend) else ()
+                row,
+                backend,
+                id=f"{backend.name}-{ids(row)}",
+                marks=own if is_jax(backend) else SLOW if backend is MLX else (),
             )
-            for backend in BACKENDS
+            for backend in (*BACKENDS, MLX)
             for row, own in zip(rows, marks, strict=True)
         ],
     )
@@ -140,12 +143,13 @@ def each_row_and_dtypes(
     marks = [row.marks for row in drawn(rows, count, by=by)]
     rare = pytest.mark.slow("_core/arrays/array.py")
     made = []
-    for backend in BACKENDS:
+    for backend in (*BACKENDS, MLX):
         jax = is_jax(backend)
         dtypes = tuple(d for d in backend.dtypes if not (jax and d == "float16"))
         for row, own in zip(rows, marks, strict=True):
             label = f"{backend.name}-{row.name}"
-            made.append(pytest.param(row, backend, dtypes, id=label, marks=own if jax else ()))
+            slow = own if jax else SLOW if backend is MLX else ()
+            made.append(pytest.param(row, backend, dtypes, id=label, marks=slow))
             if jax:
                 half = pytest.param(row, backend, ("float16",), id=f"{label}-float16", marks=rare)
                 made.append(half)

@@ -28,6 +28,7 @@ from tools.pages import (
     diffusion_classes,
     engine_tables,
     family_pairings,
+    faults,
     shelf,
     speed_reasons,
 )
@@ -52,6 +53,7 @@ FILES = (
     "docs/speed.md",
     "docs/rows.md",
     "docs/diffusion.md",
+    "docs/faults.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -353,6 +355,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "pairing": pairing,
     "config-formats": config_formats.table,
     "family-pairings": family_pairings.table,
+    "faults": faults.table,
     "which-pairing": lambda: family_pairings.LEAD,
     "speed": speed,
     "speed-targets": speed_targets,

@@ -498,7 +498,10 @@ def test_positions_that_cannot_be(run: Run, spec: Any, args: list[str], message:
 
 def test_positions_of_a_family_that_has_no_grid(run: Run) -> None:
     args = ["table", "--preset", "box-queries", "--dim", "32", "--grid", "1x1x1x1"]
-    assert "no grid but posenc.positions.boxes" in run(*args, code=2).output
+    assert (
+        "takes no grid, as its positions are made by posenc.positions.boxes"
+        in run(*args, code=2).output
+    )
 
 
 def test_a_grid_or_a_length(run: Run) -> None:

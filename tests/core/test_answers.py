@@ -135,7 +135,7 @@ def test_a_finding_says_where_a_name_is_and_its_own_errors_stay() -> None:
     assert not hasattr(reading, "spec")
     assert not hasattr(reading, "_spec")
     assert copy.deepcopy(reading) == pickle.loads(pickle.dumps(reading)) == reading
-    with pytest.raises(AttributeError, match=r"Write \.layers\[0\]\.spec\."):
+    with pytest.raises(AttributeError, match=r"Write value\.layers\[0\]\.spec\."):
         reading.spec  # noqa: B018
     with pytest.raises(AttributeError, match="Linear has no 'zz'. It has .*factor"):
         posenc.scaling.Linear(2.0).zz  # noqa: B018

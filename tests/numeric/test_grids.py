@@ -83,7 +83,7 @@ def test_grid_is_the_loop(
     want = brute_grid(lengths, reference=reference or 1, scale=scale, **options)
     shape = (int(np.prod(lengths)), len(lengths))
     assert_close(backend.numpy(got), np.array(want).reshape(shape), 4e-6, backend.name)
-    if backend.name != "jax":
+    if "float64" in backend.dtypes:
         wide = positions.grid(
             lengths, **options, reference=reference, scale=scale, xp=backend.xp(), dtype="float64"
         )

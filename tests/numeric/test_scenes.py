@@ -91,7 +91,9 @@ def test_facts_of_the_call_have_defaults_or_are_asked_for() -> None:
         made.build([("text", 2)])
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'fps'"):
         made.build(film, fp=3)
-    with pytest.raises(posenc.ArgumentError, match="no facts, as its model takes none, got 'fps'$"):
+    with pytest.raises(
+        posenc.ArgumentError, match="facts: none, as its model takes no facts, got 'fps'$"
+    ):
         rule().build([("text", 2)], fps=3)
 
 

@@ -360,7 +360,9 @@ def module(tmp_path: Path) -> str:
 
 @pytest.mark.costly
 def test_command(module: str) -> None:
-    code, text = posenc_check(f"{module}:rotate", "--kind", "rotary", "--library", "numpy")
+    code, text = posenc_check(
+        f"{module}:rotate", "--kind", "rotary", "--library", "numpy", "--laws", "calls,shift"
+    )
     assert code == 1
     assert "✗ calls" in text
     assert "✓ shift" in text

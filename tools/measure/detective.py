@@ -408,8 +408,8 @@ def table_of_infer(rows: list[dict[str, Any]]) -> str:
     }
     lines = [f"{len(rows)} classes:", "", "| outcome | classes |", "|---|---|"]
     lines += [f"| {title} | {states[key]} |" for key, title in titles.items() if states[key]]
-    calls = ", ".join(f"{count} took {n}" for n, count in sorted(probes.items()))
-    lines += ["", f"Calls of the implementation, refused ones included: {calls}.", ""]
+    calls = ", ".join(f"{n} for {count} classes" for n, count in sorted(probes.items()))
+    lines += ["", f"Calls that were needed, refused ones included: {calls}.", ""]
     lines += ["| class | outcome | why |", "|---|---|---|"]
     for row in rows:
         if row["state"] != "found":

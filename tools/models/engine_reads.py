@@ -187,10 +187,14 @@ AXES = {"rope_type": "default", "rope_theta": 10_000.0, "mrope_section": [16, 24
 # Keys that files state and that a class has no default for.
 STATED: dict[str, dict[str, Any]] = {
     "glm4_moe": {"head_dim": 128}, "glm4_moe_lite": {"first_k_dense_replace": 1},
-    "minimax_m2": {"rotary_dim": 64, "head_dim": 128}, "hunyuan_v1_dense": {"head_dim": 32},
+    "minimax_m2": {"rotary_dim": 64, "head_dim": 128, "scoring_func": "softmax"},
+    "hunyuan_v1_dense": {"head_dim": 32},
     "deepseek_v2": {"moe_layer_freq": 1, "first_k_dense_replace": 99},
     "qwen2_vl_text": {"rope_parameters": AXES}, "qwen2_5_vl_text": {"rope_parameters": AXES},
-    "gemma2": {"hidden_act": "gelu_pytorch_tanh"}, "hy_v3": {"first_k_dense_replace": 1},
+    "gemma2": {"hidden_act": "gelu_pytorch_tanh"},
+    "hy_v3": {"first_k_dense_replace": 1, "expert_hidden_dim": 64, "route_norm": False},
+    "lfm2": {"block_dim": 64}, "qwen3_next": {"shared_expert_intermediate_size": 0},
+    "qwen3_5_moe_text": {"shared_expert_intermediate_size": 0},
 }  # fmt: skip
 
 
@@ -382,14 +386,16 @@ class LlamaCpp:
 
 
 def make_layers(
-    count: int, make: Any, pp_rank: int | None = None, *_: Any, prefix: str = "",
+    num_hidden_layers: int, layer_fn: Any, pp_rank: int | None = None, *_: Any, prefix: str = "",
     return_tuple: bool = False, **__: Any,
 ) -> Any:  # fmt: skip
     """As SGLang's, in one process."""
     import torch
 
-    layers = torch.nn.ModuleList(make(idx=i, prefix=f"{prefix}.{i}") for i in range(count))
-    return layers if pp_rank is None and not return_tuple else (layers, 0, count)
+    layers = torch.nn.ModuleList(
+        layer_fn(idx=i, prefix=f"{prefix}.{i}") for i in range(num_hidden_layers)
+    )
+    return layers if pp_rank is None and not return_tuple else (layers, 0, num_hidden_layers)
 
 
 # --- probing --------------------------------------------------------------------------------------
@@ -461,7 +467,7 @@ def one_rule(
     if isinstance(plain, Exception):
         if not isinstance(plain, (KeyError, ValueError)):  # what stands in may be at fault
             return {}
-        text = " ".join(str(plain).split())
+        text = " ".join(str(plain).split()).strip('"').partition(": {")[0]  # no set of words
         return {"stops": text[:90]} if re.search("rope|neox|RoPE", text) else {}
     if not plain:
         return {}

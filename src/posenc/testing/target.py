@@ -201,7 +201,9 @@ def adapt(
             return instance(made, sizes, arguments, changes)
         # A function of x learns the width from x.
         fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
-        not_offered_where(fixed, "it is one object, whose settings are fixed")
+        not_offered_where(
+            fixed, "it is a finished object, which cannot be made anew with other settings"
+        )
         return made
 
     subject = asked(

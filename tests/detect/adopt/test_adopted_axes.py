@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 
 import posenc  # noqa: E402
 from posenc import scaling as s  # noqa: E402
-from posenc.torch.adopted import AdoptedAxes, adopted_axes  # noqa: E402
+from posenc.torch.adopted_axes import AdoptedAxes, adopted_axes  # noqa: E402
 from posenc.torch.channels import ChannelCosSin  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
 

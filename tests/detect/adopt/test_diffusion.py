@@ -15,7 +15,7 @@ diffusers = pytest.importorskip("diffusers")
 import posenc  # noqa: E402
 from posenc import scaling as s  # noqa: E402
 from posenc.torch import adopt, release  # noqa: E402
-from posenc.torch.adopted import AdoptedAxes  # noqa: E402
+from posenc.torch.adopted_axes import AdoptedAxes  # noqa: E402
 from tests.tolerances import assert_close  # noqa: E402
 
 CLOSE = 2e-6  # of the output of a model whose old tables are made of float32 angles
@@ -245,7 +245,7 @@ def test_a_compiled_module_answers_the_same_in_one_graph() -> None:
         compiled(where)
 
 
-@pytest.mark.slow("torch/adopted.py")
+@pytest.mark.slow("torch/adopted_axes.py")
 @pytest.mark.parametrize("number", [2, 3, 6])  # complex; of films; of half the width
 def test_a_compiled_model_is_one_graph(number: int) -> None:
     model = build(MODELS[number])
@@ -293,7 +293,7 @@ class Shell(torch.nn.Module):
         object.__setattr__(self, leaf, module)
 
 
-@pytest.mark.slow("detect/adopt", "torch/adopted.py", "presets")
+@pytest.mark.slow("detect/adopt", "torch/adopted_axes.py", "presets")
 def test_every_module_that_a_row_names_can_be_asked_or_says_why_not() -> None:
     from posenc.detect.adopt.fitting import _asked
     from posenc.presets.diffusion import rotary_modules, transformers

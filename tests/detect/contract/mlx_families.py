@@ -21,8 +21,7 @@ LINEAR = [n for n in range(1, 28) if n % 4]
 # What configs of a family say that no position depends on, and that the kept ones leave out.
 MORE: dict[str, dict[str, Any]] = {
     "bailing_hybrid": {"architectures": ["BailingMoeV3ForCausalLM"], "num_experts_per_tok": 8,
-                       "n_group": 8,
-                       "group_norm_size": 4,
+                       "n_group": 8, "group_norm_size": 4,
                        "max_position_embeddings": 262144},
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8.0, "rope_theta": 10000.0}},
     "exaone4": {"head_dim": 128, "rope_scaling": None, "sliding_window_pattern": "LLLG"},
@@ -103,3 +102,31 @@ def outcome(package: str, name: str, config: dict[str, Any]) -> Outcome:
         return Outcome(kind, name, str(error), (), (), ())
     rows = {row.field: row.text for row in found.rows}
     return Outcome(kind, name, "", (*rows,), found.compared, (*rows.values(),))
+
+
+# Classes that no CPU or no config of transformers builds, and their errors.
+UNBUILT = {
+    "bitnet": "No Metal back-end", "muse_spark": "No Metal back-end",
+    "lfm2": "list index out of range", "pixtral": "does not support item assignment",
+}  # fmt: skip
+FIVE, FOUR = "default, dialect 5", "default, dialect 4"
+# Where a class of mlx-lm 0.32.2 and the config differ; `docs/faults.md` says why.
+DIFFERENT: dict[tuple[str, str], tuple[str, ...]] = {
+    # The base of dialect 5 stands where the class does not look.
+    **{(kind, FIVE): ("base",) for kind in (
+        "cohere", "cohere2", "glm4_moe_lite", "mistral3", "phimoe", "qwen2", "qwen2_moe", "smollm3",
+        "starcoder2")},
+    **{("glm", name): ("dim",) for name in (FIVE, FOUR, "THUDM/glm-4-9b-chat-hf")},
+    ("gpt_oss", FIVE): ("scaling",),
+    ("gpt_oss", FOUR): ("scaling.rounding",),
+    ("laguna", "poolside-Laguna-XS.2"): ("magnitude.attention_factor",),
+    ("laguna", "poolside-Laguna-XS.2-INT4"): ("magnitude.attention_factor",),
+    ("minicpm3", "minicpm3_4b"): ("frequencies",),
+    ("phi3", "phi3 phi3 (modelconfig/testdata)"): ("scaling",),
+    ("phimoe", "phimoe"): ("scaling",),
+    # The model type of MiniMax Text 01 is that of M2 there.
+    ("minimax", "MiniMaxAI/MiniMax-Text-01-hf"): ("layers", "dim"),
+    # Defaults of the two classes that are unlike: of the width of heads, and of `rotary_dim`.
+    ("falcon_h1", FIVE): ("dim", "frequencies"), ("falcon_h1", FOUR): ("dim",),
+    ("minimax_m3_vl", FIVE): ("dim",), ("minimax_m3_vl", FOUR): ("dim",),
+}  # fmt: skip

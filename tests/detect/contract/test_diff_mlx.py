@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import posenc
+from posenc.detect.contract.comparison import held
 from posenc.detect.contract.comparison.compare import comparison
 from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.sides import side_of
+from tests.detect.contract.mlx_families import (
+    DIFFERENT,
+    FOUR,
+    UNBUILT,
+    Outcome,
+    configs,
+    knows,
+    outcome,
+)
 
 pytest.importorskip("mlx_lm", reason="whose classes are asked")
 pytest.importorskip("transformers", reason="which mlx-lm imports")
@@ -18,6 +30,8 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),
     pytest.mark.slow("detect/contract", "detect/explain", "presets/configs"),
 ]
+ROOT = Path(__file__).resolve().parents[3]
+FAULTS = json.loads((ROOT / "docs" / "data" / "faults.json").read_text(encoding="utf-8"))["rows"]
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32, "num_hidden_layers": 2,
     "intermediate_size": 11008, "rms_norm_eps": 1e-5, "vocab_size": 32000,
@@ -63,3 +77,31 @@ def test_a_config_that_no_class_builds_is_told_in_its_words() -> None:
         posenc.diff(ernie, "engine:mlx")
     with pytest.raises(posenc.PosencError, match="Write engine:mlx=CONFIG"):
         posenc.diff(posenc.RoPE(64, pairing="half"), "engine:mlx")
+
+
+def test_every_family_that_both_know_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each difference is one that is known, and no more families than four do not build."""
+    monkeypatch.setattr(held, "SECONDS", 0.2)  # of a survey
+    kinds: dict[str, list[Outcome]] = {}
+    for name, config in configs():
+        if knows("mlx_lm", config):
+            rows = kinds.setdefault(config["model_type"], [])
+            # The other dialect, where the first says that nothing differs, costs as much again.
+            if name != FOUR or not (rows[-1].compared and not rows[-1].fields):
+                rows.append(outcome("mlx_lm", name, config))
+    unbuilt = {k: " ".join(r.error for r in v) for k, v in kinds.items() if all(r.error for r in v)}
+    assert unbuilt.keys() == UNBUILT.keys()
+    assert [kind for kind, says in UNBUILT.items() if says not in unbuilt[kind]] == []
+    assert len(kinds) >= 100
+    rows = [row for each in kinds.values() for row in each]
+    assert {(r.model_type, r.config): r.fields for r in rows if r.fields} == DIFFERENT
+    assert len({r.model_type for r in rows if r.compared and not r.fields}) >= 80
+
+
+@pytest.mark.parametrize("row", FAULTS, ids=lambda row: f"{row['package']} {row['model_type']}")
+def test_a_fault_of_the_page_is_found_again(row: dict[str, Any]) -> None:
+    pytest.importorskip(row["package"], reason="whose class is asked")
+    config = {"model_type": row["model_type"], **row["config"]}
+    found = comparison(side_of(config), of_mlx(config, "mlx", (row["package"],)))
+    first = found.rows[0]
+    assert (first.field, first.a, first.b) == (row["field"], row["config says"], row["class does"])

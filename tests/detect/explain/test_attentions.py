@@ -296,7 +296,7 @@ def test_types_that_transformers_lacks_follow_their_authors(name: str) -> None:
 def test_a_share_that_files_must_state() -> None:
     config = {"model_type": "bailing_moe_v2", "head_dim": 128, "rope_theta": 6e5}
     with pytest.raises(
-        posenc.DataError, match="partial_rotary_factor is missing: it says how much"
+        posenc.DataError, match="partial_rotary_factor is missing: how much of a head turns"
     ):
         posenc.from_hf(config)
     assert posenc.from_hf({**config, "rotary_dim": 64})["attention"].spec.dim == 64  # type: ignore[union-attr]

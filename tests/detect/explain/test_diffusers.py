@@ -209,7 +209,9 @@ def test_a_fact_of_the_call_that_is_missing_is_asked_for() -> None:
 
 
 def test_pairing_and_base_are_not_the_callers() -> None:
-    with pytest.raises(posenc.ArgumentError, match="no pairing and base for a config of diffusers"):
+    with pytest.raises(
+        posenc.ArgumentError, match="a config of diffusers without pairing= and base="
+    ):
         posenc.from_hf(FLUX, pairing="half")
 
 

@@ -50,6 +50,70 @@ def test_each_format_that_turns_has_numbers_of_its_own_code() -> None:
     assert turning - BY_READING == {row["format"] for row in ROWS}
 
 
+LLAMA_3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+LLAMA_3 |= {"rope_type": "llama3", "original_max_position_embeddings": 8192}
+BASE = {"num_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+TRAINER = {**BASE, "max_position_embeddings": 128, "micro_batch_size": 1}
+PILE = {**BASE, "max_position_embeddings": 128, "pipe_parallel_size": 1}
+ENGINE = {"architecture": "MPTForCausalLM", "hidden_size": 64, "num_attention_heads": 4}
+DOLMA = {"d_model": 64, "n_heads": 4, "n_layers": 2, "max_sequence_length": 128}
+GPT3 = {"base_emb_dim": 64, "base_num_query_heads": 4, "decoder_block": "gpt3"}
+ROWS_64, SLOPES = posenc.Learned(64, length=128), posenc.ALiBi(4)
+# What does not turn, and what is of no row: by reading the code of each.
+OTHERS: dict[str, tuple[dict[str, Any], posenc.Spec | str | None]] = {
+    "neox": (PILE, ROWS_64),
+    "neox alibi": ({**PILE, "pos-emb": "alibi"}, SLOPES),
+    "neox opt": ({**PILE, "opt_pos_emb_offset": 2}, "rows before those of positions"),
+    "neox none": ({**PILE, "pos-emb": "none"}, None),
+    "neox rpe": ({**PILE, "pos-emb": "rpe"}, "sinusoidal rows and buckets"),
+    "olmo": ({"model": DOLMA}, ROWS_64),
+    "olmo alibi": ({"model": {**DOLMA, "alibi": True}}, SLOPES),
+    "olmo slopes": ({"model": {**DOLMA, "alibi": True, "alibi_bias_max": 4}}, "alibi_bias_max"),
+    "olmo heads": ({"model": {**DOLMA, "n_heads": 12, "alibi": True}}, "no power of two"),
+    "megatron": (TRAINER, ROWS_64),
+    "megatron none": ({**TRAINER, "position_embedding_type": "none"}, None),
+    "megatron yarn": ({**TRAINER, "position_embedding_type": "yarn"}, "yarn, mrope, relative"),
+    "megatron mla": ({**TRAINER, "multi_latent_attention": True}, "multi_latent_attention"),
+    "megatron saved": ({**TRAINER, "use_checkpoint_args": True}, "use_checkpoint_args"),
+    "trtllm alibi": ({**ENGINE, "position_embedding_type": "alibi"}, SLOPES),
+    "trtllm long": ({**ENGINE, "position_embedding_type": "long_rope"}, "only rope_gpt_neox"),
+    "maxtext gpt3": ({**GPT3, "trainable_position_size": 128}, ROWS_64),
+    "maxtext mrope": ({**GPT3, "decoder_block": "qwen3", "use_mrope": True}, "three axes"),
+    "maxtext name": ({**GPT3, "decoder_block": "llama2", "rope_max_timescale": 500000}, "decides"),
+    "torchtune": ({"model": {"_component_": "mine.model"}}, "whose numbers are not known"),
+    "litgpt yarn": ({"n_embd": 64, "n_head": 4, "n_layer": 2, "block_size": 8, "rotary_percentage":
+                    1.0, "rope_adjustments": {"beta_fast": 32}}, "ramp of YaRN round"),
+    "genai": ({"model": {"decoder": {"head_size": 16}, "context_length": 8}}, "in the ONNX file"),
+    "timm": ({"architecture": "vit_base_patch16_224", "num_classes": 2}, "the class of timm"),
+    "spelled twice": ({"dim": 64, "n_heads": 4, "n_layers": 2, "rope_theta": 1e4, "rope_base": 5e5},
+                      "rope_theta=10000.0 and rope_base=500000.0 contradict each other"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_does_not_turn_is_read_and_what_is_of_no_row_is_refused_by_name(name: str) -> None:
+    config, answer = OTHERS[name]
+    if not isinstance(answer, str):
+        assert [entry.spec for entry in posenc.explain(config)] == [answer]
+        return
+    with pytest.raises(posenc.DataError, match=answer):
+        posenc.explain(config)
+
+
+def test_llama_4_is_read_as_its_config_json_is() -> None:
+    ours = {**LLAMA, "n_layers": 4, "use_scaled_rope": True, "nope_layer_interval": 4,
+            "moe_args": {"num_experts": 16}, "attn_temperature_tuning": True}  # fmt: skip
+    theirs = {
+        "model_type": "llama4_text", "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16,
+        "num_hidden_layers": 4, "rope_theta": 1e4, "no_rope_layer_interval": 4, "floor_scale": 8192,
+        "attn_scale": 0.1, "attn_temperature_tuning": True,
+        "rope_scaling": {**LLAMA_3, "factor": 16.0, "high_freq_factor": 1.0},
+    }  # fmt: skip
+    plans = [posenc.explain(config) for config in (ours, theirs)]
+    read = [[(e.layer, e.spec, e.indices, e.logit_scale) for e in plan] for plan in plans]
+    assert read[0] == read[1]
+
+
 def test_sources_and_notes_speak_of_the_keys_of_the_file() -> None:
     plan = posenc.explain(LLAMA)
     assert [(s.field, s.origin, s.where) for s in plan["attention"].sources][:2] == [
@@ -67,6 +131,10 @@ def test_facts_golden_and_diff_read_a_format(tmp_path: Path) -> None:
     assert posenc.golden(tmp_path).settled
     assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="interleaved")).exit_code == 0
     assert posenc.diff(tmp_path, posenc.RoPE(16, pairing="half")).exit_code == 1
+    (tmp_path / "same.yml").write_text("{dim: 64, n_heads: 4, n_layers: 2, rope_base: 1e4}")
+    assert posenc.diff(tmp_path, tmp_path / "same.yml").exit_code == 0
+    with pytest.raises(posenc.PosencError, match="convert-config"):
+        posenc.extend(tmp_path, 2048).config()
 
 
 def test_a_key_that_speaks_of_positions_and_is_of_another_format_is_an_error() -> None:
@@ -170,8 +238,6 @@ def test_a_toml_file_is_read_and_a_flavor_says_where_its_numbers_stand(tmp_path:
 
 # --- convert_config -------------------------------------------------------------------------------
 
-LLAMA_3 = {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-LLAMA_3 |= {"rope_type": "llama3", "original_max_position_embeddings": 8192}
 SOURCES: dict[str, dict[str, Any]] = {
     "interleaved": {**LLAMA, "rope_theta": 5e5, "use_scaled_rope": True, "max_seq_len": 8192},
     "half": {

@@ -387,6 +387,7 @@ def test_cosines_and_sines(spec: Any, columns: Any, words: str) -> None:
     finding = only({"rope.cos_cached": cos, "rope.sin_cached": sin})
     assert (finding.verdict, finding.spec) == ("claimed", spec)
     assert words in finding.remarks[-1]
+    assert "2 of 2 arrays hold positions" in str(posenc.identify({"cos": cos, "sin": sin}))
     # A factor that no rule has, and another first position.
     finding = only({"cos": 2 * cos[9:], "sin": 2 * sin[9:]})
     assert finding.verdict == "close"

@@ -283,7 +283,8 @@ def joy(name: str, path: str, text: int, grid: Grid) -> Tables:
     made = model(name)
     with torch.device("cpu"):
         cells, texts = made.get_rotary_pos_embed(list(grid), text)
-    return {"video": cis(*cells, "interleaved"), "mrope:text": cis(*texts, "interleaved")}
+    turning = {"video": cells} | ({"text": texts} if made.config.rope_type == "mrope" else {})
+    return {part: cis(*tables, "interleaved") for part, tables in turning.items()}
 
 
 def joy_plus(name: str, path: str, text: int, grid: Grid) -> Tables:
@@ -330,14 +331,19 @@ def sana_wm(name: str, path: str, text: int, grid: Grid) -> Tables:
 
 def animate2(name: str, path: str, text: int, grid: Grid) -> Tables:
     code = pytest.importorskip("diffusers.models.transformers.transformer_wan_animate_2")
-    made, x = model(name), torch.zeros(1, int(np.prod(grid)), 1, 128)
+    made = model(name)
+    config = made.config
+    x = torch.zeros(1, int(np.prod(grid)), 1, config.dim // config.num_heads)
     x[..., 0::2] = 1.0
+    stated = (config.refer_offset_t, config.refer_offset_h, config.refer_offset_w)
+    behind = tuple(size if at < 0 else at for at, size in zip(stated, grid, strict=True))
     turned = {}
-    for part, offsets in (("video", (0, 0, 0)), ("reference", (1, 0, grid[2]))):
+    for part, offsets, stride in (
+        ("video", (0, 0, 0), 1), ("reference", behind, config.refer_stride)
+    ):  # fmt: skip
         made.rope_freqs_cache.clear()
-        rows = code.rope_apply(
-            x, torch.tensor([grid]), made._rope_freqs(offsets, torch.device("cpu"))
-        )
+        freqs = made._rope_freqs(offsets, torch.device("cpu"))
+        rows = code.rope_apply(x, torch.tensor([grid]), freqs, stride)
         turned[part] = np.asarray(
             torch.view_as_complex(rows[0, :, 0].double().unflatten(-1, (-1, 2)))
         )
@@ -466,8 +472,15 @@ def ltx(name: str, path: str, text: int, grid: Grid) -> Tables:
 
 def ltx2(name: str, path: str, text: int, grid: Grid) -> Tables:
     rope = module(name, "rope")
+
+    def pairs(answer: Any) -> np.ndarray:
+        if answer[0].ndim < 4:
+            return cis(*(one[0] for one in answer), "interleaved")
+        cos, sin = (one[0].double().transpose(0, 1).flatten(1) for one in answer)  # "split": heads
+        return np.asarray(torch.complex(cos, sin))
+
     coords = rope.prepare_video_coords(1, *grid, torch.device("cpu"), fps=30.0)
-    rows = {"video:video": cis(*(one[0] for one in rope(coords)), "interleaved")}
+    rows = {"video:video": pairs(rope(coords))}
     if "Refiner" not in name:
         audio = module(name, "audio_rope")
         sound = audio.prepare_audio_coords(1, text, torch.device("cpu"))
@@ -477,7 +490,7 @@ def ltx2(name: str, path: str, text: int, grid: Grid) -> Tables:
             "cross.audio:audio": ("cross_attn_audio_rope", sound[:, 0:1]),
         }
         for entry, (one, where) in places.items():
-            rows[entry] = cis(*(table[0] for table in module(name, one)(where)), "interleaved")
+            rows[entry] = pairs(module(name, one)(where))
     return rows
 
 

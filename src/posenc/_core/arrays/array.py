@@ -17,6 +17,8 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from posenc._core.arrays import array_mlx
+from posenc._core.arrays.array_mlx import is_mlx
 from posenc._core.arrays.words import Halves, halves
 from posenc._core.calls import refuse_unfit
 from posenc._core.errors import bad_argument, bad_dtype
@@ -72,12 +74,6 @@ def is_jax(x: object) -> bool:
     return jax is not None and isinstance(x, jax.Array)
 
 
-def is_mlx(x: object) -> bool:
-    """Whether `x` is an array of MLX, without importing it."""
-    core = sys.modules.get("mlx.core")
-    return core is not None and isinstance(x, core.array)
-
-
 def is_array(x: object) -> bool:
     """Whether `x` is an array rather than a number or a sequence of numbers."""
     if isinstance(x, (int, float, list, tuple)):
@@ -115,6 +111,8 @@ def namespace(x: Array, caller: str) -> Any:
         return compat
     if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, np.ma.MaskedArray):
         return _numpy()
+    if is_mlx(x):
+        return array_mlx.namespace()
     if is_array(x) and not isinstance(x, np.ma.MaskedArray):
         from array_api_compat import array_namespace
 
@@ -133,6 +131,8 @@ def library(xp: Any) -> Any:
         return compat
     if name == "numpy":
         return _numpy()
+    if name == array_mlx.NAME:
+        return array_mlx.namespace()
     if name == "jax":
         return xp.numpy
     if not hasattr(xp, "float32"):
@@ -142,7 +142,7 @@ def library(xp: Any) -> Any:
 
 def _numpy() -> Any:
     # NumPy speaks the standard itself from 2.1 on. The copy that array-api-compat makes of it
-    # costs 80 ms, as it imports what NumPy leaves for later (f2py, the testing tools).
+    # costs 80 ms, as it imports what NumPy leaves for later.
     if hasattr(np, "cumulative_sum"):
         return np
     import array_api_compat.numpy as compat
@@ -155,6 +155,11 @@ def has_int64(xp: Any) -> bool:
     if not getattr(xp, "__name__", "").startswith("jax"):
         return True
     return bool(sys.modules["jax"].config.jax_enable_x64)
+
+
+def has_float64(xp: Any) -> bool:
+    """Whether cosines and powers of float64 are as precise."""
+    return has_int64(xp) and getattr(xp, "__name__", "") != array_mlx.NAME
 
 
 def limits(xp: Any) -> tuple[int, int]:
@@ -253,13 +258,11 @@ def dtype_named(dtype: Any, xp: Any, caller: str) -> Any:
     name = dtype if isinstance(dtype, str) else dtype_name(dtype)
     if name not in FLOATS:
         raise bad_dtype(f"{caller}: dtype", " or ".join(FLOATS), name)
-    if name == "float64" and not has_int64(xp):
-        raise bad_dtype(
-            f"{caller}: dtype",
-            "float32, as JAX runs without x64",
-            name,
-            "Set jax_enable_x64, or ask for float32.",
-        )
+    if name == "float64" and not has_float64(xp):
+        why, todo = "JAX runs without x64", "Set jax_enable_x64, or ask for float32."
+        if has_int64(xp):
+            why, todo = "MLX takes sines of float64 in float32", "Ask for float32."
+        raise bad_dtype(f"{caller}: dtype", f"float32, as {why}", name, todo)
     native = getattr(xp, name, None)
     if native is None and getattr(xp, "__name__", "").endswith("numpy") and name in FLOATS:
         native = _numpy_dtype(name, caller)
@@ -284,13 +287,12 @@ def result_dtype(x: Array, caller: str) -> Any:
     """The dtype of `x`, which must be floating, as the result keeps it."""
     rectangular(caller, x)
     name = dtype_name(x.dtype)
-    if name not in FLOATS:
+    floats = FLOATS[is_mlx(x) :]
+    if name not in floats:
         raise bad_dtype(
-            f"{caller}: x",
-            f"an array of {' or '.join(FLOATS)}",
-            name,
+            f"{caller}: x", f"an array of {' or '.join(floats)}", name,
             "Convert it to a floating dtype first.",
-        )
+        )  # fmt: skip
     return x.dtype
 
 
@@ -301,7 +303,7 @@ def compute_dtype(dtype: Any, xp: Any) -> Any:
 
 def widest(x: Array, dtype: Any, xp: Any) -> Any:
     """float64 where the library and the device of `x` have it, for short sums; else `dtype`."""
-    return xp.float64 if has_int64(xp) and not (is_torch(x) and x.device.type == "mps") else dtype
+    return xp.float64 if has_float64(xp) and not (is_torch(x) and x.device.type == "mps") else dtype
 
 
 def astype(x: Array, dtype: Any, xp: Any) -> Array:
@@ -360,7 +362,7 @@ def arange(length: int, *, xp: Any, device: Any = None) -> Array:
     """0, 1, … as the widest integers of the library."""
     dtype = xp.int64 if has_int64(xp) else xp.int32
     if device is None:
-        return xp.arange(length, dtype=dtype)  # MLX has no such keyword
+        return xp.arange(length, dtype=dtype)  # not every library has such a keyword
     return xp.arange(length, dtype=dtype, device=device)
 
 

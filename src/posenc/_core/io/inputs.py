@@ -30,6 +30,7 @@ PIPELINE = "model_index.json"  # of diffusers, which names the parts in the fold
 ADAPTER = "adapter_config.json"  # which names the model that it adapts
 # Of which a folder holds one; those behind the pipeline are of other formats.
 CONFIGS = (CONFIG_FILE, ADAPTER, PIPELINE, "params.json", "model_config.yaml", "config.yaml")
+OTHERS = (".yaml", ".yml", ".toml")  # of configs that are no JSON
 BLANK = "\ufeff \t\r\n"  # before the text, a byte order mark among them
 MOST_MEMORY = 2**27  # bytes of a text in memory, where one wide letter makes all letters wide
 
@@ -342,7 +343,7 @@ def hub_advice(name: str) -> str:
 READERS = {
     ".py": "`posenc infer FILE:NAME` says what code follows, `posenc check FILE:NAME` tries it.",
     ".npy .npz .safetensors .bin .pt .pth": "`posenc identify FILE` says what arrays follow.",
-    ".json .gguf": "`posenc explain FILE` reads the config of a model.",
+    ".json .gguf .yaml .yml .toml": "`posenc explain FILE` reads the config of a model.",
     ".csv .tsv .txt": "An array is written by np.save('rows.npy', np.loadtxt('FILE', "
     "delimiter=',')), and read by `posenc identify rows.npy`.",
 }
@@ -357,7 +358,7 @@ def reader_of(path: str | os.PathLike[str]) -> str:
 
 def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[str, Any]:
     named = f"{caller}: {source}"
-    if ending in (".yaml", ".yml", ".toml"):
+    if ending in OTHERS:
         from posenc._core.io import yaml_text
 
         toml = ending == ".toml"

@@ -19,9 +19,8 @@ from posenc._core.spec.spec import Value
 
 
 def fitted(cell: Any, size: int, other: int, most: int, other_most: int) -> Any:
-    """A cell of a picture of `size` by `other` cells, stretched into the middle of a frame."""
-    keeps = size / other > most / other_most  # its form: one of its sides is that of the frame
-    length = most if keeps else round(other_most / other * size)
+    """A cell of a picture of `size` by `other` cells, stretched in its form into a frame."""
+    length = most if size / other > most / other_most else round(other_most / other * size)
     first = round((most - length) / 2.0)
     return first + cell * (((first + length) * (size - 1) / size - first) / max(size - 1, 1))
 
@@ -99,9 +98,8 @@ class ScenePart(Value):
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
         for text in self.texts:
-            self._require(
-                expressions.is_expression(text), "coordinates", "expressions", repr(text)[:80]
-            )
+            fits = expressions.is_expression(text)
+            self._require(fits, "coordinates", "expressions", repr(text)[:80])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -131,9 +129,9 @@ class Piece(NamedTuple):
 
     def sizes(self) -> dict[str, int]:
         """What other parts may name: tokens with those that pad it, and the size of a grid."""
-        count, grid = int(np.prod(self.size)), SIZES[1:][: len(self.size)]
-        tokens = count + -count % self.part.multiple
-        return {"tokens": tokens} | dict(zip(grid[2:] and grid, self.size, strict=False))
+        count, grid = math.prod(self.size), SIZES[1:] if len(self.size) > 1 else ()
+        sides = zip(grid, self.size, strict=False)
+        return {"tokens": count + -count % self.part.multiple} | dict(sides)
 
 
 def sized(part: ScenePart, size: Any, caller: str, todo: str) -> Piece:
@@ -172,18 +170,15 @@ class View:
         self.picture += grid
         if grid:
             lines = [piece.times or range(piece.size[0]), *map(range, piece.size[1:])]
-            cells |= dict(
-                zip("thw", map(np.ravel, np.meshgrid(*lines, indexing="ij")), strict=True)
-            )
+            cells |= zip("thw", map(np.ravel, np.meshgrid(*lines, indexing="ij")), strict=True)
         if not part.coordinates:
             return None
 
         for name in (name for name, size in part.names.items() if not size and name not in CALLS):
             need(name in cells, "build", f"a grid for {part.name!r}", f"{tokens} tokens", TODO)
+            fact = f"{name}=, a fact of the call that {part.name!r} needs"
             absent = isinstance(cells[name], str) and cells[name] == "required"
-            need(
-                not absent, "build", f"{name}=, a fact of the call that {part.name!r} needs", "none"
-            )
+            need(not absent, "build", fact, "none")
 
         def item(node: ast.expr) -> Any:
             if isinstance(node, ast.Subscript):
@@ -277,26 +272,17 @@ class SceneRule(Value):
         names = [part.name for part in self.parts]
         self._require(len({*names}) == len(names), "parts", "each name once", names)
         for part in self.parts:
-            self._require(
-                len(part.coordinates) in (0, len(self.axes)),
-                "parts",
-                f"a coordinate for each of the axes {self.axes}, or none",
-                f"{part.name}: {part.coordinates}",
-            )
+            fits = len(part.coordinates) in (0, len(self.axes))
+            expected = f"a coordinate for each of the axes {self.axes}, or none"
+            self._require(fits, "parts", expected, f"{part.name}: {part.coordinates}")
             for name, size in part.names.items():
-                known = (*names, "largest") if size in SIZES else ()
-                self._require(
-                    name in (known if size else {*CALLS, *CELLS, *dict(self.facts)}),
-                    "parts",
-                    f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}",
-                    f"{name}.{size}" if size else name,
-                )
+                offered = (*names, "largest") if size else {*CALLS, *CELLS, *dict(self.facts)}
+                fits = name in offered and size in ("", *SIZES)
+                expected = f"parts, sizes ({', '.join(SIZES)}), facts and {', '.join(CELLS)}"
+                self._require(fits, "parts", expected, f"{name}.{size}" if size else name)
         self._require(len(self.ends) in (0, len(self.axes)), "ends", "one for each axis")
-        self._require(
-            len(self.pixels) in (0, 3) and min(self.pixels, default=1) > 0,
-            "pixels",
-            "frames, rows and columns, each at least 1",
-        )
+        fits = len(self.pixels) in (0, 3) and min(self.pixels, default=1) > 0
+        self._require(fits, "pixels", "frames, rows and columns, each at least 1")
 
     def build(self, scene: Scene, *, scale: Affine = 1, shift: Affine = 0, **facts: Any) -> Placed:
         """The positions of the parts of a scene.
@@ -334,9 +320,7 @@ class SceneRule(Value):
         """
         offered = dict(self.facts)
         for name in facts:
-            kinds = (
-                f"facts: {', '.join(offered)}" if offered else "no facts, as its model takes none"
-            )
+            kinds = f"facts: {', '.join(offered) or 'none, as its model takes no facts'}"
             need(name in offered, "build", kinds, repr(name), suggest(name, offered))
         need(isinstance(scene, (list, tuple)), "build", "a list of parts", repr(scene)[:80], TODO)
         pieces = [self._piece(one) for one in scene]
@@ -349,12 +333,8 @@ class SceneRule(Value):
             if (rows := view.place(piece)) is not None:
                 lasts = np.atleast_1d(rows.max(0, initial=0))
                 for axis, end, last in zip(self.axes, self.ends, lasts, strict=False):
-                    need(
-                        end is None or last < end,
-                        f"build: {order[-1]}",
-                        f"coordinates below {end} on axis {axis!r}, the end of its table",
-                        int(last),
-                    )
+                    expected = f"coordinates below {end} on axis {axis!r}, the end of its table"
+                    need(end is None or last < end, f"build: {order[-1]}", expected, int(last))
                 placed[order[-1]] = (
                     moved(rows, self.axes, scale, shift) if piece.part.is_grid else rows
                 )
@@ -406,18 +386,10 @@ class SceneRule(Value):
             )
         time, *space = self.pixels
         for name, size, step in zip(("height", "width"), (height, width), space, strict=True):
-            need(
-                is_count(size) and size >= step and size % step == 0,
-                f"cells: {name}",
-                f"a multiple of {step} pixels",
-                repr(size),
-            )
-        need(
-            is_count(frames) and frames > 0 and (frames - 1) % time == 0,
-            "cells: frames",
-            f"one more than a multiple of {time}",
-            repr(frames),
-        )
+            fits = is_count(size) and size >= step and size % step == 0
+            need(fits, f"cells: {name}", f"a multiple of {step} pixels", repr(size))
+        fits = is_count(frames) and frames > 0 and (frames - 1) % time == 0
+        need(fits, "cells: frames", f"one more than a multiple of {time}", repr(frames))
         return ((frames - 1) // time + 1, height // space[0], width // space[1])
 
     def __str__(self) -> str:

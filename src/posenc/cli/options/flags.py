@@ -118,6 +118,7 @@ DRAWN = {
     "bias": "plot bias",
     "relative": "plot attention",
 }
+CODE = ("check", "infer", "trace")  # commands whose argument is FILE.py:NAME
 MOST_OPTIONS = 12  # that a line lists
 # What is written by naming its ending.
 FORMATS = ("csv", "npy", "npz", "safetensors", "png", "svg", "pdf")
@@ -209,7 +210,7 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     if (todo := instead(name, word)) and not Path(word).exists():
         return f"{name} has no subcommand {word!r}. {todo}"
     flags = flags_of(command)
-    if word.endswith(".py") and (extra := re.search(r"\(([A-Za-z_]\w*)\)", text)):
+    if name in CODE and word.endswith(".py") and (extra := re.search(r"\(([A-Za-z_]\w*)\)", text)):
         return f"{text}. Code is named behind a colon: {path} {word}:{extra[1]}"
     if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
         such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""

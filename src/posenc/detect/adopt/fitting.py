@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from posenc._core.errors import DataError, PosencError, bad_argument, mismatch
+from posenc._core.errors import DataError, PosencError, bad_argument, bad_data, mismatch
 from posenc._core.guard import foreign
 from posenc._core.reading import Layer
 from posenc.detect.adopt.report import CALLER, Adoption, Distance, Replacement
@@ -28,7 +28,8 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import diffusion
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import AdoptedAxes, CosSinForm, FormedCosSin, SequenceRotary
+from posenc.torch.adopted import CosSinForm, FormedCosSin, SequenceRotary
+from posenc.torch.adopted_axes import AdoptedAxes
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 END, SECONDS = 2**20, 10.0  # of a survey
@@ -296,28 +297,33 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
             except PosencError as error:
                 errors[leaf] = error
     if not replaced:
-        none = mismatch(CALLER, "a rotation in its plan", "; ".join(reading.errors) or "none")
-        raise next(iter(errors.values()), DataError(none))
+        none = bad_data(CALLER, "a rotation in its plan", "; ".join(reading.errors) or "none")
+        raise next(iter(errors.values()), none)
     for leaf, (new, _) in replaced.items():
         setattr(model, leaf, new)
     return Adoption(
         name,
-        replaced=tuple(_replacement(leaf, *pair) for leaf, pair in replaced.items()),
+        replaced=tuple(
+            Replacement(
+                leaf,
+                layer=layer.layer,
+                spec=new.spec,
+                was=type(new.original).__name__,
+                change=new.change,
+                place=new.place,
+                last=new.reach,
+                looked=new.reach,
+                wrong=new.place if new.change > CONSIDERABLE else None,
+                trained=None if new.spec.scaling == new.trained.scaling else new.trained,
+            )
+            for leaf, (new, layer) in replaced.items()
+        ),
         left=tuple(f"{leaf}: {error}" for leaf, error in errors.items() if leaf not in replaced),
         remarks=(
             *(f"{leaves[0]} is not asked where {key} is handed to forward" for key in handed),
             *reading.warnings,
         ),
     )
-
-
-def _replacement(leaf: str, new: AdoptedAxes, layer: Layer) -> Replacement:
-    return Replacement(
-        leaf, layer=layer.layer, spec=new.spec, was=type(new.original).__name__, change=new.change,
-        place=new.place, last=new.reach, looked=new.reach,
-        wrong=new.place if new.change > CONSIDERABLE else None,
-        trained=None if new.spec.scaling == new.trained.scaling else new.trained,
-    )  # fmt: skip
 
 
 # --- one call of a module, which says what it takes by the names of its arguments -----------------

@@ -113,7 +113,8 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
         path = inputs.named(source, caller)
         if path.suffix == ".safetensors":
             return read(path)
-        if path.suffix != ".gguf" and path.exists() and not path.is_dir():
+        plain = path.suffix not in (".gguf", *inputs.OTHERS)
+        if plain and path.exists() and not path.is_dir():
             caller, text = str(path), inputs.text_of(path, CONTRACT)
     if text is None:  # an object, a folder, a header, or a path of nothing, which is told so
         return _known(source, caller, **settled)

@@ -98,8 +98,7 @@ def convert_config(
     lost: tuple[str, ...] = ()
     words = _words(read[0].config if read else data, before)
     if to in HF:
-        written = {**words, "model_type": read[0].format["family"]}
-        written, lost = to_hf(written, HF[to])  # type: ignore[arg-type]
+        written, lost = to_hf(data, HF[to])  # type: ignore[arg-type]
         kept = {*words}
     else:
         row = config_formats()[to]

@@ -26,7 +26,7 @@ from posenc.detect.explain.config.view import (
     Notes,
     check_name,
 )
-from posenc.detect.explain.formats import config_of
+from posenc.detect.explain.formats import fitting
 from posenc.detect.explain.reader import from_hf
 from posenc.detect.explain.rotary.entries import has_rotary, parameters
 from posenc.presets.families import ClassDefaults, class_defaults
@@ -58,7 +58,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     Parameters
     ----------
     config : mapping, str, path, or config object
-        What `from_hf` reads, in either dialect.
+        What `from_hf` reads, in either dialect, or of another format.
     dialect : {"hf4", "hf5"}
         `hf4`: `rope_theta` and `rope_scaling`. `hf5`: `rope_parameters`.
 
@@ -83,8 +83,11 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     {'rope_theta': 10000.0, 'rope_type': 'default'}
     """
     check_name("to_hf: dialect", dialect, DIALECTS, optional=False)
-    data = config_of(load(config, "to_hf"))
-    made = copy.deepcopy(data)
+    data = load(config, "to_hf")
+    family: dict[str, Any] = {}
+    for other in fitting(data)[:1]:
+        data, family = other.config, {"model_type": other.format.get("family", "")}
+    made = copy.deepcopy(data) | family
     lost: list[str] = []
     _rewrite(made, "", dialect, lost)
     before = from_hf(data, on_error="report")

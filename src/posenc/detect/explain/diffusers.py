@@ -55,18 +55,19 @@ def from_diffusers(data: Mapping[str, Any], folder: Path | None) -> Reading:
             f"{name} is a model of transformers, which the plan leaves out: read its folder"
         )
     for name, config in (configs or {"": data}).items():
-        own = Notes(name if len(configs) > 1 else "", notes.notes)
         if (row := diffusion.transformer(config[CLASS])) is None:
             notes.error(_no_transformer(config[CLASS]))
         else:
+            own = Notes(name if len(configs) > 1 else "", notes.notes)
             entries += _transformer(config, row, pipeline, own)
     return Reading(tuple(entries), notes=tuple(notes.notes), model=data[CLASS])
 
 
 def _beside(folder: Path | None) -> Mapping[str, Any]:
     """The pipeline in whose folder that of the config lies; empty where there is none."""
-    there = folder is not None and (folder.parent / PIPELINE).is_file()
-    return load(folder.parent, "from_hf") if there and folder is not None else {}
+    if folder is None or not (folder.parent / PIPELINE).is_file():
+        return {}
+    return load(folder.parent, "from_hf")
 
 
 def _transformer(
@@ -186,10 +187,10 @@ def _number(keys: Keys, text: str | float | None) -> Any:
     """The number of the first expression that has a value; a number as it is."""
     if not isinstance(text, str):
         return text
-    values = (keys.evaluate(one.strip()) for one in text.split("|"))
-    if (value := next((one for one in values if one is not None), None)) is None:
-        raise UnsettledError(missing(keys, [text]))
-    return int(value) if value == int(value) else value
+    for value in (keys.evaluate(one.strip()) for one in text.split("|")):
+        if value is not None:
+            return int(value) if value == int(value) else value
+    raise UnsettledError(missing(keys, [text]))
 
 
 def _each(keys: Keys, stated: str | int | Sequence[Any], count: int) -> list[Any]:
@@ -206,8 +207,11 @@ def _pixels(keys: Keys, rule: Any, pipeline: Mapping[str, Any]) -> tuple[int, ..
         if isinstance(config, Mapping) and (
             row := diffusion.vaes().get(str(config.get("_class_name")))
         ):
-            stated = {key: value for key, value in config.items() if value is not None}
-            own = Keys(stated, "vae", row.get("defaults", {}))
+            own = Keys(
+                {key: value for key, value in config.items() if value is not None},
+                "vae",
+                row.get("defaults", {}),
+            )
             time, space = _number(own, row.get("time", "1")), _number(own, row["space"])
             patch = _each(keys, rule["patch"], 2)
             frames, *sides = patch if len(patch) == 3 else [1, *patch]

@@ -29,11 +29,6 @@ class Translated(NamedTuple):
     notes: Sequence[Note]
 
 
-def config_of(data: dict[str, Any]) -> dict[str, Any]:
-    """A config in words of transformers, whatever format it has."""
-    return next((one.config for one in fitting(data)), data)
-
-
 def fitting(data: Mapping[str, Any]) -> list[Translated]:
     """The config in each format whose keys it has."""
     translated: list[Translated] = []
@@ -53,18 +48,23 @@ def _at(data: Any, path: str) -> Mapping[str, Any]:
 
 def _spelled(row: Row, part: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
     """The keys of a part of a file, if it has those of a format: as its row has them -> its own."""
-    flat = _flat(part, "")
-    there = all(any(key in flat for key in either.split("|")) for either in row["all"])
-    others = (key for key in row.get("none", ()) if flat.get(key, ("", None))[1] is not None)
-    keys = Keys({plain: value for plain, (_, value) in flat.items()}) if there else Keys({})
-    return flat if there and next(others, None) is None and applies(keys, row) else {}
+    names = {_plain(key): value for key, value in part.items()}
+    there = all(not names.keys().isdisjoint(either.split("|")) for either in row["all"])
+    if not there or any(names.get(key) is not None for key in row.get("none", ())):
+        return {}
+    return _flat(part, "") if applies(Keys(names), row) else {}
+
+
+def _plain(key: str) -> str:
+    """A key as rows have it: `a_b` for `--a-b`."""
+    return key.removeprefix("--").replace("-", "_")
 
 
 def _flat(part: Mapping[str, Any], before: str) -> dict[str, tuple[str, Any]]:
-    """Keys as rows have them, `a_b` for `--a-b`, those of a dictionary behind its own."""
+    """Keys as rows have them, those of a dictionary behind its own."""
     flat: dict[str, tuple[str, Any]] = {}
     for key, value in part.items():
-        plain = before + key.removeprefix("--").replace("-", "_")
+        plain = before + _plain(key)
         flat[plain] = f"{before}{key}", value
         if isinstance(value, Mapping) and not before:
             flat |= _flat(value, f"{plain}.")
@@ -159,8 +159,9 @@ def in_own_words(plan: Reading, translated: Translated) -> Reading:
     layers = (entry.replace(sources=tuple(map(source_of, entry.sources))) for entry in plan)
     code = " ".join(row["source"][0][key] for key in ("repository", "path", "version"))
     read = Note("remark", f"read as {row['title']}, as {code} does")
-    notes = (note.replace(text=in_words(note.text, words)) for note in plan.notes)
-    return plan.replace(layers=tuple(layers), notes=(read, *translated.notes, *notes))
+    own = (note.replace(text=in_words(note.text, words)) for note in plan.notes)
+    notes = (read, *translated.notes, *own)
+    return plan.replace(layers=tuple(layers), notes=notes, model=row["title"])
 
 
 def agreed(plans: list[Reading], read: list[Translated]) -> Reading:

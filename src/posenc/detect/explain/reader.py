@@ -125,9 +125,9 @@ def from_hf(
     data = load(config, "from_hf")
     if is_diffusers(data):
         if pairing is not None or base is not None:
-            todo = "Its row says both; change the spec by `replace`."
+            todo = "posenc knows both by the class; change the spec by `replace`."
             raise bad_argument(
-                "from_hf", "no pairing and base for a config of diffusers", "one", todo
+                "from_hf", "a config of diffusers without pairing= and base=", "one of them", todo
             )
         return settled(from_diffusers(data, folder_of(config)), "from_hf", on_error)
     given = Given(pairing, None if base is None else float(base))

@@ -167,7 +167,8 @@ class Extension(Displayed):
                 "extend",
                 "a config to write",
                 "none",
-                "Give a config.json; lines() has the options of llama.cpp.",
+                "Give a config.json, as `posenc convert-config` writes it; lines() has the options "
+                "of llama.cpp.",
             )
         parts = [part for part in (self.source, *self.source.values()) if isinstance(part, Mapping)]
         dialects = sorted(("hf4", "hf5"), reverse=any("rope_parameters" in p for p in parts))

@@ -80,9 +80,9 @@ def _layer(layer: LayerExtension, length: int, width: int) -> Iterator[str]:
     if none is not None:
         fewer = worst.effect.resolved < none.effect.resolved
         yield (
-            f"  Keys in bfloat16: {none.effect.resolved} of {pairs} pairs turn by 2**-8 radian or "
-            f"more at each position{f' ({worst.label}: {worst.effect.resolved})' if fewer else ''}."
-            " A smaller step is within the last place of bfloat16."
+            f"  Keys in bfloat16 tell neighbouring positions apart by {none.effect.resolved} of "
+            f"{pairs} pairs{f' ({worst.label}: {worst.effect.resolved})' if fewer else ''}: those "
+            "that turn by 2**-8 radian or more at each position."
         )
     for name, why in layer.left_out.items():
         yield f"  {name} is left out: {why}"

@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,12 +21,14 @@ from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_st
 from posenc._core.spec.example import USUAL
 from posenc.detect.fit.ladders import MARGIN, bend_bits
 from posenc.detect.fit.tables.layout import Placement
+from posenc.detect.fit.tolerances import dtype_of
+from posenc.detect.fit.turns import PairTurns, estimated, expected, off_by, unit_of
 from posenc.detect.identify.result import Finding, Identification, Kind, finding_of
-from posenc.detect.identify.verdicts.pair import judge_pair
-from posenc.detect.identify.verdicts.table import EPS, judge_table, looks_sinusoidal
-from posenc.detect.identify.verdicts.vector import LONGEST, judge_bias, judge_vector
+from posenc.detect.identify.verdicts.table import EPS, LEAST_ROWS, judge_table, looks_sinusoidal
+from posenc.detect.identify.verdicts.vector import LEAST, LONGEST, PAIRING, judge_bias, judge_vector
 
-LEAST_VECTOR = 3
+ROUND = 1e-2  # of a factor on cosines and sines, in whatever dtype
+GLANCE = 512  # rows that tell the frequencies; all others are held against them
 SLACK = 4.0  # roundings of an entry, as stored and as computed by another package
 # What a vector is called, by what its name says.
 CALLED = {name: name for name in ("frequencies", "divisors", "slopes")} | {"bias": "slopes"}
@@ -165,7 +168,7 @@ def _identified(
     findings = []
     for number, array in enumerate(chosen.values()):
         asked = name is not None or store.format in ALONE
-        finding = judge_pair(array, store.arrays) or _judged(array, store, asked=asked)
+        finding = _judged_pair(array, store.arrays) or _judged(array, store, asked=asked)
         if finding is not None:
             findings.append(finding)
         if progress is not None:
@@ -188,7 +191,7 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
         return _unread(array, kind, array.why_not) if asked or kind is not None else None
     longest = max(array.shape, default=0)
     if array.size == longest:
-        if LEAST_VECTOR <= longest <= LONGEST:
+        if LEAST <= longest <= LONGEST:
             called = CALLED.get(kind or "")
             vector = judge_vector(array, called=called, facts=store.facts)
             vector = _or_example(array, "frequencies", vector) if called or asked else vector
@@ -201,6 +204,56 @@ def _judged(array: Array, store: ArrayStore, *, asked: bool) -> Finding | None:
         if kind == "table" or asked or looks_sinusoidal(array)
         else None
     )
+
+
+def _judged_pair(cos: Array, arrays: Mapping[str, Array]) -> Finding | None:
+    """The rotation of cosines and the sines beside them; None where they are no such pair.
+
+    The names of both differ in `cos` and `sin` alone.
+    """
+    sin, shape = arrays.get(cos.name.replace("cos", "sin"), cos), [n for n in cos.shape if n > 1]
+    if (
+        sin is cos
+        or sin.shape != cos.shape
+        or not {cos.dtype, sin.dtype} <= EPS.keys()
+        or len(shape) != 2
+        or cos.size > MOST_ENTRIES
+    ):
+        return None
+    real, imaginary = (np.asarray(a.read(), np.float64).reshape(shape) for a in (cos, sin))
+    values, half = real + 1j * imaginary, shape[1] // 2
+    layouts = (
+        ("columns j and j + d/2", values[:, :half], values[:, half:]),
+        ("columns 2j and 2j + 1", values[:, ::2], values[:, 1::2]),
+        ("column j", values, values),
+    )
+    alike = (layout for layout in layouts if np.array_equal(*layout[1:]))
+    columns, values, _ = next(alike, layouts[-1])  # NaN is like nothing
+    size, rows = float(np.abs(values[0]).mean()), shape[0]
+    uneven = not np.allclose(np.abs(values), size, rtol=ROUND)
+    if uneven or rows < LEAST_ROWS or values.shape[1] < LEAST:
+        return None
+    dtype = dtype_of(real, cos.dtype)
+    seen = PairTurns(np.arange(rows), unit_of(values), rows, dtype, sized=False)
+    speeds = estimated(seen.rows(np.arange(min(rows, GLANCE))))
+    vector = Array(f"{cos.name}, {sin.name}", cos.dtype, speeds.shape, lambda a, b: speeds[a:b])
+    finding = judge_vector(vector, called="frequencies", facts={})
+    if finding is None or finding.spec is None:
+        return finding
+    spec: Any = finding.spec
+    wanted = expected(spec, seen)
+    off, wrong = off_by(spec, seen, wanted)
+    factor, worst = size / float(np.abs(wanted[0]).mean()), int(np.argmax(wrong))
+    remarks = [
+        *(text for text in finding.remarks if text != PAIRING),
+        f"pair j has {columns} of these cosines and sines; 'half' stands here for any pairing",
+        *[f"they are multiplied by {factor:.6g}, which the spec leaves out"]
+        * (abs(factor - 1) > ROUND),
+        *[f"row p is taken for position p, and row {worst} is off by {off[worst]:.2g}"]
+        * bool(wrong.any()),
+    ]
+    verdict = "close" if wrong.any() and finding.verdict == "claimed" else finding.verdict
+    return replace(finding, shape=cos.shape, verdict=verdict, remarks=tuple(remarks))
 
 
 def _or_example(array: Array, kind: Kind, finding: Finding | None) -> Finding | None:
@@ -224,8 +277,8 @@ def _unread(array: Array, kind: str | None, why: str) -> Finding:
 def _nothing(array: Array, *, asked: bool) -> Finding | None:
     remark = (
         "no rule of frequencies or slopes that posenc knows gives these numbers"
-        if LEAST_VECTOR <= array.size <= LONGEST
-        else f"a vector of {LEAST_VECTOR} to {LONGEST:,} numbers, or a table, can be told"
+        if LEAST <= array.size <= LONGEST
+        else f"a vector of {LEAST} to {LONGEST:,} numbers, or a table, can be told"
     )
     return finding_of(array, kind="other", verdict="unclear", remarks=(remark,)) if asked else None
 
@@ -251,8 +304,6 @@ def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
     if array.size > MOST_ENTRIES or len(shape) != {"table": 2, "bias": 3}.get(kind, 1):
         return None
     candidates = list(_candidates(kind, shape))
-    if not candidates:
-        return None
     values = np.asarray(array.read(), dtype=np.float64).reshape(shape)
     likely = list(filter(None, (_likeness(spec, values, eps) for spec in candidates)))
     if not likely:

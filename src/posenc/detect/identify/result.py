@@ -201,14 +201,15 @@ class Identification(Displayed):
 
 def lines(result: Identification, *, most: int) -> Iterator[str]:
     """An identification for people: in full up to `most` findings, beyond that a line for each."""
+    count = sum(finding.name.count(", ") + 1 for finding in result)  # cosines and sines are two
     holds = {
-        f"hold{'s' * (len(result) == 1)}"
+        f"hold{'s' * (count == 1)}"
         if one.verdict in ("claimed", "close", "by_name")
         else "could hold"
         for one in result
     }
     yield (
-        f"{result.source}: {len(result)} of {result.arrays} array{'s' * (result.arrays != 1)} "
+        f"{result.source}: {count} of {result.arrays} array{'s' * (result.arrays != 1)} "
         f"{' or '.join(sorted(holds, reverse=True)) or 'hold'} positions"
     )
     yield from (f"  {remark}" for remark in result.remarks)

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.arrays.array import dtype_name, is_mlx
+from posenc._core.arrays.array import dtype_name
+from posenc._core.arrays.array_mlx import is_mlx
 from posenc._core.errors import DependencyError, bad_argument, mismatch
 from posenc._core.spec.spec import Spec
 

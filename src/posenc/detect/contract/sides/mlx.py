@@ -27,6 +27,7 @@ from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import LAYER, Comparand, Implementation
 from posenc.detect.facts.folders import library, without_code
 from posenc.detect.subject import refuse_if
+from posenc.detect.subject.calling import without_repeats
 
 PACKAGES = ("mlx_lm", "mlx_vlm")  # in the order in which a class is looked for
 TURNS = re.compile(r"rope|rotary", re.IGNORECASE)  # in the name or the class of a module
@@ -287,13 +288,15 @@ def _rotate(core: Any, turn: Turn, x: Any, positions: Any) -> Any:
 
 
 def _in_place(core: Any, turn: Turn, x: Any, places: np.ndarray) -> Any:
-    """Tokens at their places in one run."""
+    """Tokens at their places in a run from 0 on, one for each time that a position comes."""
     end = int(places.max()) + 1
     refuse_if(end > COUNTED, f"{turn.path} takes a run of tokens, and {end:,} are too many")
     out = core.zeros_like(x)
-    for place, token in zip(places, range(len(places)), strict=True):
-        run = core.repeat(x[:, :, token : token + 1], end, axis=2)
-        out[:, :, token] = turn.function(run, offset=0)[:, :, int(place)]
+    for tokens in without_repeats(places):
+        of, at = core.array(tokens), core.array(places[tokens])
+        run = core.zeros((*x.shape[:2], end, x.shape[3]), x.dtype)
+        run[:, :, at] = x[:, :, of]
+        out[:, :, of] = turn.function(run, offset=0)[:, :, at]
     return out
 
 

@@ -21,7 +21,7 @@ from posenc.detect.explain.config.view import (
     noted,
     unsettled_if,
 )
-from posenc.detect.explain.layers.non_rotary import applies
+from posenc.detect.explain.layers.non_rotary import MOST_LAYERS, applies
 from posenc.detect.explain.rotary.class_groups import bases_of, counted, numbers_of
 from posenc.presets.families import ClassDefaults, ReadRule, stretched
 from posenc.presets.row_types import ByLayer, InnerLayers, NoRope
@@ -165,7 +165,7 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
     asks = [key for key in known.layers.get("depends_on", ()) if keys.data.get(key) is not None]
     every: str = known.layers.get("period", "")
     period = keys.integer(every) if every in asks else None
-    if asks == [every] and period and period > 0:
+    if asks == [every] and period and 0 < period <= MOST_LAYERS:
         pattern, asks = stretched(pattern, period), []
     by = " and ".join(f"{key}={keys.data.get(key)!r}" for key in asks) or "a rule of its own"
     unsettled_if(

@@ -234,7 +234,7 @@ def _likeness(array: Array) -> Finding:
                 f"the nearest common sinusoid, {name}, differs by {100 * off:.0f} % of the "
                 "table's size"
             ),
-            *[BOTH] * (of_pairs and values[0, 0] in (0, 1)),
+            *[BOTH] * bool(of_pairs and values[0, 0] in (0, 1)),
         ),
     )
 
