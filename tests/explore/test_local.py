@@ -19,7 +19,7 @@ from posenc.explore.views import SHAPES
 from posenc.learn import lesson, topics
 from posenc.learn.tour import stop, stops
 from tests.explore.test_page import COMPUTE, STATIC
-from tests.node import node
+from tests.explore.node import node
 
 CHECK = Path(__file__).parents[1] / "browser" / "frames.check.mjs"
 VIEWS = local_data.VIEWS
