@@ -18,8 +18,8 @@ from posenc.explore.server.protocol import unpack
 from posenc.explore.views import SHAPES
 from posenc.learn import lesson, topics
 from posenc.learn.tour import stop, stops
-from tests.explore.test_page import COMPUTE, STATIC
 from tests.explore.node import node
+from tests.explore.test_page import COMPUTE, STATIC
 
 CHECK = Path(__file__).parents[1] / "browser" / "frames.check.mjs"
 VIEWS = local_data.VIEWS

@@ -34,8 +34,15 @@ from tests.trace.judged import complaint, traced  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CASES = [(row, path) for row in ROWS for path in row.paths]
-QUICK = ("Qwen2: heads exchanged", "GPT-NeoX: one pair", "T5: one direction", "Gemma 2: scale",
-         "Llama: the next token is seen", "Llama: keys pooled", "Llama 4: a layer that has none")  # fmt: skip
+QUICK = (
+    "Qwen2: heads exchanged",
+    "GPT-NeoX: one pair",
+    "T5: one direction",
+    "Gemma 2: scale",
+    "Llama: the next token is seen",
+    "Llama: keys pooled",
+    "Llama 4: a layer that has none",
+)
 FAST = [(row, row.paths[number % len(row.paths)]) for number, row in enumerate(ROWS)
         if row.name in QUICK]  # fmt: skip
 TYPES = {row["model_type"]: row for row in json.loads(Path(zoo.DATA).read_text())["rows"]}
