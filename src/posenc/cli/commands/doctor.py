@@ -178,9 +178,7 @@ def kernels(*, with_torch: bool) -> tuple[list[dict[str, Any]], str | None]:
         f"import json\n{beside if with_torch else ''}"
         "from posenc.kernels import report\nprint(json.dumps(report()))"
     )
-    if reason:
-        return [], reason
-    return json.loads(output.strip().splitlines()[-1]), None
+    return ([], reason) if reason else (json.loads(output.strip().splitlines()[-1]), None)
 
 
 def _answer(code: str) -> tuple[str, str | None]:

@@ -218,8 +218,7 @@ def _report(
     else:
         what = f"{layout.path.name} and {encoded.words()}"
         how = f"sum of {what}" if spec.width == spec.dim else f"{what}, side by side"
-        text = f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}"
-        lines.print_lines([text])
+        lines.print_lines([f"{target.output}: {'x'.join(map(str, shape))} {picked.dtype}, {how}"])
 
 
 # --- a text ---------------------------------------------------------------------------------------

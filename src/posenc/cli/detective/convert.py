@@ -251,8 +251,7 @@ def _specs(source: str, name: str, table: TableChoice) -> tuple[Any, Any]:
     from posenc.encodings.table.learned import Learned
 
     tensors = open_checkpoint(source, config={}, caller="convert").tensors
-    shape = tensors[name].tensor.shape if name in tensors else (1, 1)
-    rows, width = (1, *shape)[-2:]
+    rows, width = (1, *(tensors[name].tensor.shape if name in tensors else (1, 1)))[-2:]
     before, after, length = table[1:4]
     old = Learned(width, length=rows) if before is None else _spec(before, width, "--from")
     refuse(after is not None and length is not None, "--to or --resize, not both.")

@@ -82,9 +82,7 @@ def width_of_lines(*, err: bool = False) -> int | None:
     """Columns of the terminal, or of the variable COLUMNS; None for a pipe without it."""
     is_set = os.environ.get("COLUMNS", "").isdigit()
     stream = sys.stderr if err else sys.stdout
-    if not is_set and not stream.isatty():
-        return None
-    return shutil.get_terminal_size().columns
+    return shutil.get_terminal_size().columns if is_set or stream.isatty() else None
 
 
 def width_of_screen() -> int:

@@ -146,8 +146,7 @@ def _words(source: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
 
 def _spelled(row: Row, words: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
     """The keys of a format for words of transformers."""
-    order = next((o for o in map(_order, plan) if o is not None), "half")
-    written = dict(row["written"][order])
+    written = dict(row["written"][next(filter(None, map(_order, plan)), "half")])
     own = {names[0]: words[word] for word, names in row["names"].items() if word in words}
     own = {key: value for key, value in own.items() if value is not None}
     for path, value in (own | _scaled(row, words.get(DICTIONARIES[0]), written)).items():
@@ -188,10 +187,10 @@ def _inverted(template: Mapping[str, Any], scaling: Mapping[str, Any]) -> dict[s
     if not stated.keys() <= template.keys() or {**constants, **stated} != {**stated, **constants}:
         return {}
     keys: dict[str, Any] = {}
-    for key, asked in template.items():
-        if isinstance(asked, Mapping) and "match" in asked:
+    for key, asked in ((k, v) for k, v in template.items() if isinstance(v, Mapping)):
+        if "match" in asked:
             fits = (word for word, case in asked["cases"].items() if case == stated.get(key))
             keys[asked["match"]] = json.loads(next(fits, "null"))
-        elif isinstance(asked, Mapping) and key in stated:
+        elif key in stated:
             keys[asked["key"][0]] = stated[key]
     return keys

@@ -87,12 +87,12 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
     family: dict[str, Any] = {}
     for other in fitting(data)[:1]:
         data, family = other.config, {"model_type": other.format.get("family", "")}
-    made = copy.deepcopy(data) | family
+    written = copy.deepcopy(data) | family
     lost: list[str] = []
-    _rewrite(made, "", dialect, lost)
+    _rewrite(written, "", dialect, lost)
     before = from_hf(data, on_error="report")
     lost += [f"the plan of the source is not settled: {text}" for text in before.errors]
-    lost += differences(before, from_hf(made, on_error="report"))
+    lost += differences(before, from_hf(written, on_error="report"))
     sources = (source for entry in before for source in entry.sources)
     unstated = {source.field for source in sources if source.origin in ("preset", "caller")}
     lost += [
@@ -100,7 +100,7 @@ def to_hf(config: Any, dialect: Literal["hf4", "hf5"]) -> Translation:
         for field, words in UNSTATED.items()
         if field in unstated
     ]
-    return Translation(made, tuple(dict.fromkeys(lost)))
+    return Translation(written, tuple(dict.fromkeys(lost)))
 
 
 def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> None:
@@ -109,10 +109,11 @@ def _rewrite(data: dict[str, Any], path: str, dialect: str, lost: list[str]) -> 
         params = dict(parameters(keys, Notes()).data)
         numbers = Numbers(*map(keys.first, (BASES, LOCAL_BASES, FRACTIONS)))
         known = class_defaults(data.get("model_type"))
-        if dialect == "hf5":
-            written: dict[str, Any] | None = _write_hf5(params, numbers, known)
-        else:
-            written = _write_hf4(params, numbers, known, path, lost)
+        written = (
+            _write_hf5(params, numbers, known)
+            if dialect == "hf5"
+            else _write_hf4(params, numbers, known, path, lost)
+        )
         if written is not None:
             gone = {"rope_parameters", "rope_scaling", *BASES, *LOCAL_BASES, *FRACTIONS}
             for key in gone & {*data} - ({"rope_theta"} if dialect == "hf4" else set()):

@@ -31,12 +31,8 @@ class Translated(NamedTuple):
 
 def fitting(data: Mapping[str, Any]) -> list[Translated]:
     """The config in each format whose keys it has."""
-    translated: list[Translated] = []
-    for row in config_formats().values():
-        parts = [_at(data, path) for path in row.get("parts", ("",))]
-        spelled = next((keys for part in parts if (keys := _spelled(row, part))), None)
-        translated += [] if spelled is None else [_translated(row, spelled)]
-    return translated
+    rows = ((row, _spelled_in(row, data)) for row in config_formats().values())
+    return [_translated(row, spelled) for row, spelled in rows if spelled]
 
 
 def _at(data: Any, path: str) -> Mapping[str, Any]:
@@ -44,6 +40,12 @@ def _at(data: Any, path: str) -> Mapping[str, Any]:
     for key in path.split(".") if path else ():
         data = data.get(key) if isinstance(data, Mapping) else None
     return data if isinstance(data, Mapping) else {}
+
+
+def _spelled_in(row: Row, data: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+    """The keys of the first part of a config that has those of a format; none without one."""
+    parts = (_spelled(row, _at(data, path)) for path in row.get("parts", ("",)))
+    return next(filter(None, parts), {})
 
 
 def _spelled(row: Row, part: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
@@ -115,8 +117,7 @@ def _unknown(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Iterator[str]:
         if in_row or isinstance(value, Mapping) or value in (None, False, "", []):
             continue
         if speaks(plain) or "sliding" in plain:
-            formats = config_formats().values()
-            others = [one["title"] for one in formats if plain in spellings(one)]
+            others = [one["title"] for one in config_formats().values() if plain in spellings(one)]
             hint = f"; {' and '.join(others[:2])} has such a key" if others else ""
             yield (
                 f"{row['title']} does not know {key}={json.dumps(value)[:60]}, which speaks of "

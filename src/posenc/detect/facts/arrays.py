@@ -239,8 +239,7 @@ def _rotations(fact: Fact, entries: list[Layer]) -> Fact | None:
     own = [e for e in entries if isinstance(e.spec, RotarySpec) and name in e.layer]
     values, sizes = np.array(fact.value), {len(fact.value)}
     alike = [e for e in own if {e.spec.pairs, e.spec.pairs // len(e.spec.axes)} & sizes]  # type: ignore[union-attr]
-    one_part = len({entry.layer.rpartition(".")[0] for entry in own}) == 1
-    near = alike or (own if one_part else [])
+    near = alike or (own if len({entry.layer.rpartition(".")[0] for entry in own}) == 1 else [])
     ladders = [[*_ladders(entry.spec)] for entry in near]  # type: ignore[arg-type]
     if not near or not all(ladders):
         return None

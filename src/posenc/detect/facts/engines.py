@@ -42,10 +42,9 @@ def places(config: Mapping[str, Any]) -> list[str]:
     return sorted(["", *parts], key=lambda path: PLACES.isdisjoint(inner(config, path)))
 
 
-def inner(config: Mapping[str, Any], path: str) -> Mapping[str, Any]:
+def inner(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     """The config itself, or a part of it."""
-    part: Mapping[str, Any] = config[path] if path else config
-    return part
+    return {**config[path]} if path else {**config}
 
 
 def family_of(engine: str, config: Mapping[str, Any]) -> EngineFamily | None:
@@ -62,8 +61,9 @@ def as_read(engine: str, config: Mapping[str, Any]) -> EngineReading:
     row, kind = family_of(engine, part), part.get("model_type")
     release = release_of(engine)
     if row is None:
-        why = f"what it makes of models of type {kind} is not known"
-        return EngineReading(release, "", None, why)
+        return EngineReading(
+            release, "", None, f"what it makes of models of type {kind} is not known"
+        )
     source = row["sources"].get(str(kind), "its class")
     reduced, changes = {}, []
     for place, stated in dictionaries(part).items():
@@ -72,17 +72,16 @@ def as_read(engine: str, config: Mapping[str, Any]) -> EngineReading:
         rule = _rule_of(engine, row, part, place)
         if why := _unknown(rule, name, stated):
             return EngineReading(release, source, None, named + why)
-        keys = {k: v for k, v in stated.items() if k in rule["reads"]}
         reduced[place] = {
-            **{k: int(v) if k in rule.get("integers", ()) else v for k, v in keys.items()},
-            "rope_type": rule["follows"],
-        }
+            k: int(v) if k in rule.get("integers", ()) else v
+            for k, v in stated.items()
+            if k in rule["reads"]
+        } | {"rope_type": rule["follows"]}
         passed = [key for key in stated if key not in (*rule["reads"], *RULE)]
         changes += [f"{named}it passes over {', '.join(passed)}"] if passed else []
         if rule["follows"] != name:
             changes.append(f"{named}it makes {rule['follows']} of {name}")
-    parameters = {DICTIONARY: reduced.get("", reduced)} if part.get(DICTIONARY) else {}
-    read = {**part, **parameters}
+    read = part | ({DICTIONARY: reduced.get("", reduced)} if part.get(DICTIONARY) else {})
     return EngineReading(
         release, source, {**whole, path: read} if path else read, changes=tuple(changes)
     )

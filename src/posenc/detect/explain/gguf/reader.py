@@ -139,10 +139,11 @@ def _entries(
     entries: list[Layer] = []
     for rule in (rule for rule in rules if applies(keys, rule)):
         turning = row is None or "rotary" in rule
-        if turning:
-            entries += _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
-        else:
-            entries += read_other(keys, rule, "", notes)
+        entries += (
+            _rotary(HeaderFile(path, header, keys, rule, pairing, base), notes)
+            if turning
+            else read_other(keys, rule, "", notes)
+        )
         if turning or "refused_because" in rule:
             break
     for key in keys.data:

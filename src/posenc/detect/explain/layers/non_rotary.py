@@ -146,10 +146,12 @@ def _entry(
             indices=indices,
             sources=tuple(notes.sources),
         )
-    if "table" in rule:
-        spec = _table(keys, rule, stage, notes)
-    else:  # fields are constants, or numbers, words and lists of the config
-        spec = _built(filled(keys, rule["spec"], "", stage, notes))
+    # Fields of a spec are constants, or numbers, words and lists of the config.
+    spec = (
+        _table(keys, rule, stage, notes)
+        if "table" in rule
+        else _built(filled(keys, rule["spec"], "", stage, notes))
+    )
     length = _number(keys, rule["length"], stage) if "length" in rule else None
     scale = None
     try:
@@ -340,8 +342,8 @@ def missing(keys: Keys, expressions: Sequence[str]) -> str:
             return ". ".join([f"{keys.where(key)} is missing{or_others}", *did])
         if not is_number(value) and not isinstance(value, list | dict):
             return f"{keys.where(key)}={show(value)} is not a number"
-    told = " and ".join(f"{keys.where(key)}={show(stated[key])}" for key in words[text])
-    return f"{text} has no value with {told}"
+    values = " and ".join(f"{keys.where(key)}={show(stated[key])}" for key in words[text])
+    return f"{text} has no value with {values}"
 
 
 def _number(keys: Keys, expressions: list[str], stage: int | None) -> int | None:

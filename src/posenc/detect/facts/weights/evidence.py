@@ -28,6 +28,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from posenc._core.grouping import grouped
 from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor
 from posenc.detect.facts.weights.segments import Segment
 
@@ -74,10 +75,7 @@ class Measure(NamedTuple):
 
 def summed(measures: Sequence[Measure]) -> Evidence:
     """The evidence of groups that were measured."""
-    narrower: dict[tuple[int, int], list[float]] = {}
-    for measure in measures:
-        for place, z in measure.narrower:
-            narrower.setdefault(place, []).append(z)
+    narrower = grouped(pair for measure in measures for pair in measure.narrower)
     return Evidence(
         total([m.similarity for m in measures]),
         total([m.balance for m in measures]),
@@ -191,9 +189,7 @@ def _similarity(alike: np.ndarray) -> float:
 
 def _better(alike: np.ndarray, places: np.ndarray) -> float:
     """The fall of M with the distance of places rather than with that of neighbours."""
-    if not np.ptp(alike):
-        return math.nan
-    return _z(_ranks(alike), _nearer(tuple(places)))
+    return _z(_ranks(alike), _nearer(tuple(places))) if np.ptp(alike) else math.nan
 
 
 @functools.lru_cache(16)  # asked of each head of a model

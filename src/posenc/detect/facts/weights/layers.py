@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from posenc._core.grouping import grouped
 from posenc._core.io.checkpoints import Checkpoint, Header
 from posenc.detect.explain import COUNT_KEYS, Keys
 from posenc.detect.facts.arrays import MEND
@@ -38,9 +39,8 @@ def counted(
         return None
     count = int(key[1])
     stated = Fact("layers", count, source="config", rests_on=f"config key {key[0]}")
-    lists: dict[str, set[int]] = {}
-    for name, layer in own:
-        lists.setdefault(split_name(f"{name}.")[0], set()).add(layer)
+    stems = grouped((split_name(f"{name}.")[0], layer) for name, layer in own)
+    lists: dict[str, set[int]] = {stem: {*layers} for stem, layers in stems.items()}
     for stem, number, _ in map(split_name, checkpoint.tensors):
         if number and stem in lists:
             lists[stem].add(int(number))
@@ -55,8 +55,8 @@ def counted(
         lists.items() if whole is not None else (), key=lambda one: -len(one[1])
     ):
         last = min(max(every) + 1, count) if distinct else max(numbers)
-        ahead = min(numbers) >= count  # of layers behind the last
-        gaps = {*range(0 if ahead else last)} - numbers
+        # A list may be of layers behind the last alone.
+        gaps = {*range(0 if min(numbers) >= count else last)} - numbers
         gaps |= {*range(count)} - every if whole else set()
         if lacking := sorted(n for n in gaps if model.heads(n) is not None):
             first = lacking[0]

@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from posenc._core.errors import DataError
+from posenc._core.grouping import grouped
 from posenc._core.io.checkpoints import Checkpoint
 from posenc._core.reading import Reading
 from posenc._core.spec.answers import Displayed
@@ -169,10 +170,11 @@ def _divided(measures: Mapping[str, list[Measure]], stated: str) -> str:
         for name in ("queries", "keys")
     }
     for parts in (layers, sides):
-        orders: dict[str, list[str]] = {}
-        for name, z in parts.items():
-            if abs(z) >= bound:
-                orders.setdefault("half" if z > 0 else "interleaved", []).append(f"{name} {z:.1f}")
+        orders = grouped(
+            ("half" if z > 0 else "interleaved", f"{name} {z:.1f}")
+            for name, z in parts.items()
+            if abs(z) >= bound
+        )
         if len(orders) == 2 or (stated and parts is layers and orders and stated not in orders):
             sentences = (
                 f"{', '.join(names[:MOST_SHOWN])}{' …' if len(names) > MOST_SHOWN else ''}"

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.errors import DataError, bad_data, mismatch, refuse_data
+from posenc._core.grouping import grouped
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Heads, Model, layer_of, split_name
 from posenc.detect.facts.weights.segments import (
@@ -98,10 +99,11 @@ def find(
     checkpoint: Checkpoint, model: Model, caller: str, *, alone: tuple[str, ...] = ()
 ) -> tuple[AttentionTensors, ...]:
     """The attention layers that turn, in the order of their names' numbers."""
-    groups: dict[str, list[NamedTensor]] = {}
-    for name, stored in checkpoint.tensors.items():
-        if (named := _named(name, stored, model)) is not None:
-            groups.setdefault(named.prefix, []).append(named)
+    groups = grouped(
+        (named.prefix, named)
+        for name, stored in checkpoint.tensors.items()
+        if (named := _named(name, stored, model)) is not None
+    )
     attentions = []
     _join(groups)
     for prefix, group in groups.items():
@@ -139,10 +141,8 @@ def unknown_names(
 @functools.lru_cache(1)  # asked for each layer of one checkpoint
 def _by_layer(names: tuple[str, ...]) -> dict[int | None, set[tuple[str, ...]]]:
     """The names of each layer, without its number."""
-    layers: dict[int | None, set[tuple[str, ...]]] = {}
-    for name in names:
-        layers.setdefault(layer_of(name), set()).add(split_name(name)[::2])
-    return layers
+    layers = grouped((layer_of(name), split_name(name)[::2]) for name in names)
+    return {layer: {*own} for layer, own in layers.items()}
 
 
 def _join(groups: dict[str, list[NamedTensor]]) -> None:
