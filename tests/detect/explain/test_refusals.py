@@ -44,7 +44,7 @@ def test_a_class_of_diffusers_that_nobody_knows_is_called_so() -> None:
         with pytest.raises(posenc.DataError, match="no transformer class of diffusers") as caught:
             reader({**FLUX, "_class_name": "FluxTransformer"})
         told = str(caught.value)
-        assert "Did you mean 'FluxTransformer2DModel'" in told
+        assert "did you mean 'FluxTransformer2DModel'" in told
         assert "no config" not in told
 
 

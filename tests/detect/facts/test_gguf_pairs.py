@@ -10,7 +10,7 @@ import pytest
 
 import posenc
 from posenc._core.io.checkpoints import Header
-from posenc.detect.facts.weights.layers import counted_blocks
+from posenc.detect.facts.weights.projections import counted_blocks
 from tests.detect.explain.test_gguf import BASIC, written
 
 CONFIG: dict[str, Any] = {

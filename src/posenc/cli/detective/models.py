@@ -163,8 +163,9 @@ def convert_config(
     """
     target.check()
     refuse(target.output is None and target.force, "-o is missing: --force is for its file.")
-    source = standard_json(CONFIG) if config == "-" else Path(config)
-    _translate(source, to, json_, target, **stated)
+    _translate(
+        standard_json(CONFIG) if config == "-" else Path(config), to, json_, target, **stated
+    )
 
 
 # --- extend ---------------------------------------------------------------------------------------

@@ -111,8 +111,9 @@ def any_spec(choice: EncodingChoice, *, width: int | None = None) -> Any:
     """The encoding that the options describe, of any kind."""
     dim = choice.dim or width
     refuse(dim is None and choice.spec is None, "--dim says how wide the encoding is.")
-    kind = "Sinusoidal" if choice.pairing is None else "RoPE"
-    return spec_from(choice, dim or 0, {"type": kind, "dim": dim})
+    return spec_from(
+        choice, dim or 0, {"type": "Sinusoidal" if choice.pairing is None else "RoPE", "dim": dim}
+    )
 
 
 def spec_from(choice: EncodingChoice, dim: int, example: Mapping[str, Any]) -> Any:

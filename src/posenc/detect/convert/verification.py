@@ -26,11 +26,11 @@ from posenc._core.errors import DataError, bad_data, refuse_data
 from posenc._core.io import files
 from posenc._core.io.checkpoints import Checkpoint, Stored
 from posenc.detect.facts.weights.heads import Model, split_name
-from posenc.detect.facts.weights.layers import counted
 from posenc.detect.facts.weights.projections import (
     WORDS,
     AttentionTensors,
     HeadTensor,
+    counted,
     listed,
     unknown_names,
 )

@@ -155,8 +155,9 @@ def _spelled(row: Row, words: Mapping[str, Any], plan: Reading) -> dict[str, Any
             part = part.setdefault(name, {})
         part[key] = value
     if missing := [key for key in row["all"] if not {*key.split("|")} & written.keys()]:
-        expected = f"{row['title']} has {' and '.join(missing)}"
-        raise bad_data("convert_config", expected, "none in the config")
+        raise bad_data(
+            "convert_config", f"{row['title']} has {' and '.join(missing)}", "none in the config"
+        )
     for key in filter(None, reversed(row.get("parts", ("",))[0].split("."))):
         written = {key: written}
     return written

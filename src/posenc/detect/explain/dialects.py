@@ -146,13 +146,20 @@ def _write_hf5(
         }
         return {"rope_parameters": filled}
     if known is not None and known.kinds and (local is None or params):
-        kinds = {kind: _of_kind(params, numbers, known, kind) for kind in known.kinds}
-        return {"rope_parameters": kinds}
+        return {
+            "rope_parameters": {
+                kind: _of_kind(params, numbers, known, kind) for kind in known.kinds
+            }
+        }
     flat = _typed({**shared, **params})
     if local is None:
         return {"rope_parameters": flat}
-    other = {**shared, "rope_theta": local[1], "rope_type": "default"}
-    return {"rope_parameters": {GLOBAL: flat, LOCAL: other}}
+    return {
+        "rope_parameters": {
+            GLOBAL: flat,
+            LOCAL: {**shared, "rope_theta": local[1], "rope_type": "default"},
+        }
+    }
 
 
 def _of_kind(
@@ -204,8 +211,10 @@ def _write_hf4(
         SHARE: params.pop(SHARE, None if fraction is None else fraction[1]),
         LOCAL_BASES[0]: None if local is None else local[1],
     }
-    stated = {key: value for key, value in beside.items() if value is not None}
-    return {**stated, "rope_scaling": _scaling_of(params)}
+    return {
+        **{key: value for key, value in beside.items() if value is not None},
+        "rope_scaling": _scaling_of(params),
+    }
 
 
 def _scaling_of(params: dict[str, Any]) -> dict[str, Any] | None:

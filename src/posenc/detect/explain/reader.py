@@ -208,8 +208,8 @@ class _Reader:
         if own_entries := self.entries[before:]:
             self.entries[before:] = with_windows(keys, of_class, known, own_entries, notes)
         if depth == DEEPEST_PART and (inside or made.types):
-            where = keys.where(next(iter(inside or made.types)))
-            notes.warning(f"{where} was not read: parts lie more than {depth} deep")
+            first = next(iter(inside or made.types))
+            notes.warning(f"{keys.where(first)} was not read: parts lie more than {depth} deep")
         elif depth < DEEPEST_PART:
             for key, value in inside.items():
                 if key not in made.types and is_options(keys, key, value):

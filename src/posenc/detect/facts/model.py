@@ -24,9 +24,8 @@ from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
 from posenc.detect.facts.weights.heads import Projections, read_model, tells_heads, text_of
-from posenc.detect.facts.weights.layers import counted, counted_blocks
 from posenc.detect.facts.weights.pairing import PairingFinding, examined
-from posenc.detect.facts.weights.projections import find
+from posenc.detect.facts.weights.projections import counted, counted_blocks, find
 from posenc.detect.facts.weights.segments import MisfitError
 from posenc.encodings.rotary.base import RotarySpec
 

@@ -60,8 +60,9 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
     if (traits := traits_of(keys, rule, types, inner, notes)) is None:
         rows = (row for row in rule.get("attentions", ()) if "types" not in row)
         inside = inner[0] if inner else tuple(r["name"] for r in rows if applies(keys, r))
-        unordered = _unordered(keys, params, nested, rule, notes)
-        return [group._replace(inner=inside) for group in unordered]
+        return [
+            group._replace(inner=inside) for group in _unordered(keys, params, nested, rule, notes)
+        ]
     groups = grouped((trait, index) for index, trait in enumerate(traits))
     made = []
     for key in (key for key, kinds in rule["class"].reach.items() if kinds):
@@ -76,8 +77,9 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
             group = group._replace(
                 own_share=(keys.where(rule["partial_rotary_factor_lists"][0]), value)
             )
-        both = group.scaled and scaled
-        group = group._replace(indices=tuple(indices), scaled=both, kind=kind, inner=inside)
+        group = group._replace(
+            indices=tuple(indices), scaled=group.scaled and scaled, kind=kind, inner=inside
+        )
         made.append(group._replace(overrides=tuple(pair for pair in overrides if pair[0] != SHARE)))
     return _named(made)
 
@@ -260,8 +262,8 @@ def type_of(name: str) -> str:
 
 
 def _attends(entry: Layer) -> bool:
-    attends = entry.kind not in ("table", "convolution") and type_of(entry.layer) not in OTHER
-    return attends and not entry.attention
+    mixes = entry.kind not in ("table", "convolution") and type_of(entry.layer) not in OTHER
+    return mixes and not entry.attention
 
 
 def _windows(entry: Layer, size: int | None, types: list[str] | None, how: str) -> Windows:

@@ -214,8 +214,9 @@ def _table(keys: Keys, rule: Mapping[str, Any], stage: int, notes: Notes) -> Spe
     notes.source("convention", "preset", row.name)
     _check_sizes({row.size: width})
     template = presets.fill(row.spec, {row.size: width})
-    more = filled(keys, rule.get("fields", {}), "", stage, notes)
-    return _built({**template, **more, row.size: width})
+    return _built(
+        {**template, **filled(keys, rule.get("fields", {}), "", stage, notes), row.size: width}
+    )
 
 
 def _built(filled: Mapping[str, Any]) -> Spec:

@@ -189,8 +189,10 @@ def flat_group(
     group = Layers(kind, None, with_additions(params, known), share=share, top_share=top)
     if label not in reached:
         taken = own.get("parameters", {})
-        of_class = parameters_left_out(Keys({}, params.path), taken, known, notes, kind)
-        group = group._replace(params=of_class, scaled=bool(taken))
+        group = group._replace(
+            params=parameters_left_out(Keys({}, params.path), taken, known, notes, kind),
+            scaled=bool(taken),
+        )
         if params.data and asked != "default":
             notes.remark(
                 f"{params.path} reaches layers of type {', '.join(reached)} alone, as the class in "

@@ -53,8 +53,9 @@ from posenc.presets.families import ReadRule
 
 def has_rotary(keys: Keys) -> bool:
     """Whether a config says anything that only a rotary embedding needs."""
-    stated = (*DICTIONARIES, *BASES, LISTED, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
-    return any(key in keys for key in stated)
+    return any(
+        key in keys for key in (*DICTIONARIES, *BASES, LISTED, *LOCAL_BASES, *FRACTIONS, *ABSOLUTE)
+    )
 
 
 def trained_length(keys: Keys) -> tuple[str, int] | None:
@@ -137,8 +138,9 @@ def _inside(
     name, given = rule["name"], given._replace(pairing=None)
     if rule["partial_because"]:
         notes.warning(f"{name}: read in part, because {rule['partial_because']}")
-    stated = (key for key in rule["head_size"] if keys.evaluate(key) is not None)
-    head = next(stated, rule["head_size"][0])
+    head = next(
+        (key for key in rule["head_size"] if keys.evaluate(key) is not None), rule["head_size"][0]
+    )
     if (wide := keys.evaluate(head)) is None:
         notes.error(f"{keys.where(head)} is missing: how wide a head of the {name} is")
     else:
