@@ -95,14 +95,13 @@ def convert_config(
     read = fitting(data)
     if to in HF and not read:
         return to_hf(data, HF[to])  # type: ignore[arg-type]
-    lost: tuple[str, ...] = ()
-    words = _words(read[0].config if read else data, before)
-    if to in HF:
-        written, lost = to_hf(data, HF[to])  # type: ignore[arg-type]
-        kept = {*words}
-    else:
-        row = config_formats()[to]
-        written, kept = _spelled(row, words, before), {*row["names"], *DICTIONARIES}
+    words, row = _words(read[0].config if read else data, before), config_formats().get(to)
+    kept = {*words} if row is None else {*row["names"], *DICTIONARIES}
+    written, lost = (
+        to_hf(data, HF[to])  # type: ignore[arg-type]
+        if row is None
+        else Translation(_spelled(row, words, before), ())
+    )
     after = from_hf(written, on_error="report")
     sentences = [*lost, *differences(before, after)]
     if any(_order(one) != _order(other) for one, other in zip(before, after, strict=False)):

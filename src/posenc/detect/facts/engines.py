@@ -69,7 +69,7 @@ def as_read(engine: str, config: Mapping[str, Any]) -> EngineReading:
     for place, stated in dictionaries(part).items():
         named = f"{place}: " if place else ""
         name = rule_name(stated)
-        rule = _rule_of(engine, row, part, place)
+        rule = _rule_of(engine, row, part, place, stated)
         if why := _unknown(rule, name, stated):
             return EngineReading(release, source, None, named + why)
         reduced[place] = {
@@ -104,9 +104,14 @@ def rule_name(stated: Mapping[str, Any]) -> str:
     return str(next((stated[key] for key in RULE if key in stated), "default"))
 
 
-def _rule_of(engine: str, row: EngineFamily, config: Mapping[str, Any], place: str) -> EngineRule:
-    """What is known of the rotary parameters of a config in the layers of a kind."""
-    stated = dictionaries(config)[place]
+def _rule_of(
+    engine: str,
+    row: EngineFamily,
+    config: Mapping[str, Any],
+    place: str,
+    stated: Mapping[str, Any],
+) -> EngineRule:
+    """What is known of the rotary parameters that a config states in the layers of a kind."""
     name = rule_name(stated)
     if row.get("as_transformers"):
         defaults = class_defaults(config.get("model_type"))
@@ -144,7 +149,7 @@ def warnings_of(engine: str, config: Mapping[str, Any]) -> list[str]:
     read = {
         key
         for place, stated in dictionaries(config).items()
-        for key in _rule_of(engine, row, config, place).get("reads", ())
+        for key in _rule_of(engine, row, config, place, stated).get("reads", ())
         if key in stated
     }
     keys = [key for key in since["keys"] if key in read]
