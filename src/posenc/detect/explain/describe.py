@@ -62,13 +62,11 @@ def _sure(plan: Reading) -> str:
     if left := [note for note in plan.notes if is_open(note)]:
         more = f", and {len(left) - 1} more, see the warnings" if len(left) > 1 else ""
         return f"read in part; left out: {_note(left[0])}{more}"
-    fields: dict[str, set[str]] = {}
-    for source in (source for entry in plan for source in entry.sources):
-        fields.setdefault(source.origin, set()).add(source.field)
+    fields = grouped((source.origin, source.field) for entry in plan for source in entry.sources)
     if "caller" in fields:
         return "as far as the caller is right: not everything is stated or known"
     rests = [words for origin, words in RESTS.items() if origin in fields]
-    assumed = sorted(fields.get("class", ()))
+    assumed = sorted({*fields.get("class", ())})
     rests += bool(assumed) * [
         (
             f"the class's default{'s' * (len(assumed) > 1)} of {_listed(assumed)}, "

@@ -325,9 +325,8 @@ class _Reader:
         if (row := family(model_type)) is None:
             found = family_of_architectures(keys.get("architectures"))
             if found is not None and not class_parts(model_type).types:
-                said = f"{keys.where('architectures')} names the family {found[0]!r}"
                 more = "" if model_type is None else f"; model_type is {model_type!r}"
-                notes.remark(f"{said}{more}")
+                notes.remark(f"{keys.where('architectures')} names the family {found[0]!r}{more}")
                 return found[1], found[0]
         return row, model_type if isinstance(model_type, str) else None
 

@@ -156,12 +156,10 @@ def _keys(header: Header, model: str) -> Keys:
     """The keys of the architecture, flat and, for expressions, in parts."""
     start = f"{model}."
     data = {k.removeprefix(start): v for k, v in header.keys.items() if k.startswith(start)}
-    parts: dict[str, dict[str, Any]] = {}
-    for key, value in data.items():
-        part, _, name = key.partition(".")
-        if name and part not in data:
-            parts.setdefault(part, {})[name] = value
-    return Keys({**data, **parts}, model)
+    split = ((*key.partition("."), value) for key, value in data.items())
+    parts = grouped((part, (name, value)) for part, _, name, value in split if name)
+    inner = {part: dict(own) for part, own in parts.items() if part not in data}
+    return Keys(data | inner, model)
 
 
 class LayerKind(NamedTuple):
