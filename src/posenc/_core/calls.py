@@ -99,8 +99,9 @@ def own_arguments(verb: F) -> F:
     """Leave `*more` and `**others`, which a verb refuses, out of its signature."""
     signature = inspect.signature(verb)
     kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    own = [p for p in signature.parameters.values() if p.kind not in kinds]
-    verb.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    verb.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[p for p in signature.parameters.values() if p.kind not in kinds]
+    )
     return verb
 
 

@@ -50,11 +50,12 @@ def html(value: Any) -> str:
         left = len(sentences) - len(kept)
         more = [f"… and {plural(left, 'more line')}"] if left else []
         # The call makes a spec or a value; findings and plans speak for themselves.
-        plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
         page = _page(
             type(value).__name__,
             picture,
-            _cut(brief(value), LONGEST_CALL) if plain else "",
+            _cut(brief(value), LONGEST_CALL)
+            if isinstance(value, Value) and not isinstance(value, (Reading, Plan))
+            else "",
             [*kept, *more],
         )
         if len(page.encode()) <= LARGEST or not kept:

@@ -191,14 +191,16 @@ class Preset(NamedTuple):
                 "none",
                 "Give its table a number of positions, or positions of your own.",
             )
-        builder = getattr(_positions, self.positions["builder"])
-        return builder(*given, **{**self.positions["arguments"], **more})
+        return getattr(_positions, self.positions["builder"])(
+            *given, **{**self.positions["arguments"], **more}
+        )
 
     def build(self, number: int) -> Spec:
         """The spec of the family at a width, or number of heads."""
         _check_integer(f"preset {self.name!r}: {self.size}", number)
-        filled = {**fill(self.spec, {self.size: number}), self.size: number}
-        spec = registry.from_json(json.dumps(filled))
+        spec = registry.from_json(
+            json.dumps({**fill(self.spec, {self.size: number}), self.size: number})
+        )
         if not isinstance(spec, Spec):
             raise bad_spec(f"preset {self.name!r}", "an encoding", type(spec).__name__)
         return spec

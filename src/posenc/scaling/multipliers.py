@@ -57,8 +57,9 @@ class Multipliers(Scaling):
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""
         values = beside(self.values, rungs.frequencies, xp)
-        divided = self.use == "divide"
-        return 1.0 / (values * rungs.periods) if divided else rungs.frequencies * values
+        return (
+            1.0 / (values * rungs.periods) if self.use == "divide" else rungs.frequencies * values
+        )
 
 
 def require_count(values: tuple[float, ...], count: int, caller: str) -> None:

@@ -275,8 +275,9 @@ class AdoptedSequence(AdoptedRotary):
 
     def forward(self, hidden_states: Tensor) -> Tensor:  # type: ignore[override]
         """Cosines and sines of a sequence that begins at 0, or its angles."""
-        places = torch.arange(hidden_states.shape[1], device=hidden_states.device)
-        cos, sin = super().forward(hidden_states, places)
+        cos, sin = super().forward(
+            hidden_states, torch.arange(hidden_states.shape[1], device=hidden_states.device)
+        )
         # Angles from -π to π: farther ones in float32 would be off.
         return (
             torch.atan2(sin, cos)[None]

@@ -84,8 +84,7 @@ class AdoptedAxes(AdoptedRotary):
         else:
             old = whole if whole.is_complex() else torch.complex(*whole[..., 0].double().unbind(-1))
         apart = sum((a - b).abs().max().item() for a, b in zip(parts, form(old), strict=True))
-        new = form(self._turned(old, whole.dtype, apart))
-        return [one.to(whole.dtype) for one in new]
+        return [one.to(whole.dtype) for one in form(self._turned(old, whole.dtype, apart))]
 
     def _turned(self, old: Tensor, dtype: torch.dtype, apart: float) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
@@ -130,8 +129,7 @@ class AdoptedAxes(AdoptedRotary):
 
 
 def _matrices(z: Tensor) -> Tensor:
-    rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
-    return rows.reshape(*z.shape, 2, 2)
+    return torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1).reshape(*z.shape, 2, 2)
 
 
 def _phasors(spec: RoPE, places: Tensor) -> Tensor:
@@ -143,8 +141,7 @@ def _phasors(spec: RoPE, places: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def _axes(trained: str, spec: str, name: str) -> AdoptedAxes:
-    specs: Any = map(registry.from_json, (trained, spec))
-    return AdoptedAxes(type(name, (), {})(), *specs)
+    return AdoptedAxes(type(name, (), {})(), *map(registry.from_json, (trained, spec)))
 
 
 @torch.library.custom_op("posenc::adopted_axes", mutates_args=())

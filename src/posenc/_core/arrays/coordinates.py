@@ -113,13 +113,12 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
 
 
 def _refused(dtype: object, caller: str) -> DTypeError:
-    merged = (
-        "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Tables of "
-        "fractions are posenc.Timestep and posenc.Fourier."
-    )
     return bad_dtype(
         caller,
         "integer positions",
         str(dtype),
-        merged if "float" in str(dtype) else "Positions count tokens: use integers.",
+        "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Tables of "
+        "fractions are posenc.Timestep and posenc.Fourier."
+        if "float" in str(dtype)
+        else "Positions count tokens: use integers.",
     )

@@ -17,8 +17,9 @@ from posenc._core.tracing import is_compiling
 
 def gather(table: Array, rows: Array, *, xp: Any) -> Array:
     """The rows of a table (n, width) at integers of any shape (...): (..., width)."""
-    taken = xp.take(table, xp.reshape(rows, (-1,)), axis=0)
-    return xp.reshape(taken, (*rows.shape, table.shape[-1]))
+    return xp.reshape(
+        xp.take(table, xp.reshape(rows, (-1,)), axis=0), (*rows.shape, table.shape[-1])
+    )
 
 
 def lookup(table: Array, *indices: Array, xp: Any) -> Array:
@@ -55,9 +56,10 @@ def _jax_lookup(table: Array, indices: tuple[Array, ...], xp: Any) -> Array:
         if axis is not None and axis not in found and len(wide) == 1:
             found[wide[0]] = axis if shape[wide[0]] == table.shape[given.index(axis)] else None
     jax = sys.modules["jax"]
-    spec = jax.sharding.PartitionSpec(*found, *given[len(indices) :])
     # The mesh is named, as arrays carry theirs where none is set.
-    own = jax.sharding.NamedSharding(jax.typeof(table).sharding.mesh, spec)
+    own = jax.sharding.NamedSharding(
+        jax.typeof(table).sharding.mesh, jax.sharding.PartitionSpec(*found, *given[len(indices) :])
+    )
     return table.at[indices].get(out_sharding=own)
 
 
@@ -122,8 +124,9 @@ def solved(lower: Array, right: Array, *, xp: Any) -> Array:
     A row follows from those before it, to the bit where the library has such a solver.
     """
     if is_torch(lower):
-        torch = sys.modules["torch"]
-        return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
+        return sys.modules["torch"].linalg.solve_triangular(
+            lower, right, upper=False, unitriangular=True
+        )
     if is_jax(lower):
         from jax.scipy.linalg import solve_triangular
 

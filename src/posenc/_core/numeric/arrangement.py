@@ -163,13 +163,15 @@ class Arrangement(Value):
         )
         if self.axis is not None and self.index is not None:
             self._require(len(self.axis) == pairs, "axis", f"{pairs} entries", len(self.axis))
-            rungs = max(self.index, default=-1) + 1
-            return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
+            return RungLayout(
+                self.axis, self.index, (max(self.index, default=-1) + 1,) * len(self.axes)
+            )
         shares = self.shares(pairs)
         dealt = _deal(self.rule, shares)
         place = [self.axes.index(name) for name in self.order or self.axes]
-        own = sorted(zip(place, shares, strict=True))
-        counts = [pairs if self.shared else share for _, share in own]
+        counts = [
+            pairs if self.shared else share for _, share in sorted(zip(place, shares, strict=True))
+        ]
         axis, index = [place[a] for a, _ in dealt], [rung for _, rung in dealt]
         return RungLayout(tuple(axis), tuple(index), tuple(counts))
 
@@ -191,8 +193,7 @@ def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
         ends = [axes * share for share in shares]
         return [(j % axes if j < ends[j % axes] else 0, j) for j in range(pairs)]
     # alternate: the leading axes take turns, what is left of the ladder goes to the last in order.
-    leading = axes - 1 if axes > 2 else axes
-    turns = sorted((k, a) for a in range(leading) for k in range(shares[a]))
+    turns = sorted((k, a) for a in range(axes - 1 if axes > 2 else axes) for k in range(shares[a]))
     dealt = [(a, j) for j, (_, a) in enumerate(turns)]
     return dealt + [(axes - 1, j) for j in range(len(dealt), pairs)]
 

@@ -65,8 +65,9 @@ def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bo
 def padded(thresholds: list[int]) -> np.ndarray:
     """Thresholds as int32, filled up to 2**s - 1 with a number that no distance reaches."""
     size = (1 << len(thresholds).bit_length()) - 1
-    filled = [min(t, LARGEST) for t in thresholds] + [LARGEST] * (size - len(thresholds))
-    return np.array(filled, dtype=np.int32)
+    return np.array(
+        [min(t, LARGEST) for t in thresholds] + [LARGEST] * (size - len(thresholds)), dtype=np.int32
+    )
 
 
 def check_buckets(

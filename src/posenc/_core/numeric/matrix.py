@@ -107,8 +107,9 @@ class PhaseMatrix(NamedTuple):
         if not count:
             return ()
         base = self._base(axis, DECIMAL)
-        frequencies = ladder.rungs(base, count=count, width=width, cosine=cosine)
-        rungs = Rungs(frequencies, base, width, axis, DECIMAL)
+        rungs = Rungs(
+            ladder.rungs(base, count=count, width=width, cosine=cosine), base, width, axis, DECIMAL
+        )
         for scaling in self.scaling:
             rungs = scaling.scale(rungs)
         return rungs.frequencies
@@ -198,8 +199,9 @@ class PhaseMatrix(NamedTuple):
             values = ladder.float32_values(terms, base, xp=xp)
             powers = ladder.powers
             for scaling in self.scaling:
-                periods = base**terms if powers else 1.0 / values
-                rungs = Float32Rungs(values, periods, index, base, width, a, leading)
+                rungs = Float32Rungs(
+                    values, base**terms if powers else 1.0 / values, index, base, width, a, leading
+                )
                 values, powers = scaling.float32(rungs, xp=xp), False
             ladders.append(values)
         values = ladders[0] if len(ladders) == 1 else xp.concat(ladders)
@@ -311,8 +313,7 @@ class Gaussian(Value):
 
 
 def _radians(value: Decimal, unit: str) -> Decimal:
-    turn = context().multiply(2, pi())
-    return context().multiply(value, turn) if unit == "turns" else value
+    return context().multiply(value, context().multiply(2, pi())) if unit == "turns" else value
 
 
 class FrequencyRows(Protocol):
@@ -371,5 +372,4 @@ class DenseMatrix(NamedTuple):
 
 def pair_steps(base: float, width: int, ladder: Ladder = Ladder()) -> np.ndarray:  # noqa: B008
     """The exact steps of the pairs of a width along one axis: (1, pairs)."""
-    matrix = PhaseMatrix(base, ladder, Arrangement(), width // 2, width, "exact")
-    return matrix.constants()["step"]
+    return PhaseMatrix(base, ladder, Arrangement(), width // 2, width, "exact").constants()["step"]

@@ -158,8 +158,9 @@ def grid(
         columns = [columns[place] for place in _places(axes, names, caller)]
     tokens = xp.stack(columns, axis=-1)
     if prefix:
-        before = xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1
-        tokens = xp.concat([before, tokens], axis=0)
+        tokens = xp.concat(
+            [xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1, tokens], axis=0
+        )
     return tokens
 
 

@@ -98,8 +98,9 @@ class ScenePart(Value):
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
         for text in self.texts:
-            fits = expressions.is_expression(text)
-            self._require(fits, "coordinates", "expressions", repr(text)[:80])
+            self._require(
+                expressions.is_expression(text), "coordinates", "expressions", repr(text)[:80]
+            )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -110,8 +111,9 @@ class ScenePart(Value):
     def names(self) -> dict[str, str]:
         """What its expressions name, with the size that they ask a part for."""
         nodes = [node for text in self.texts for node in ast.walk(expressions.parsed(text))]
-        plain = {node.id: "" for node in nodes if isinstance(node, ast.Name)}
-        return plain | {ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
+        return {node.id: "" for node in nodes if isinstance(node, ast.Name)} | {
+            ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)
+        }
 
 
 def need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
@@ -130,8 +132,9 @@ class Piece(NamedTuple):
     def sizes(self) -> dict[str, int]:
         """What other parts may name: tokens with those that pad it, and the size of a grid."""
         count, grid = math.prod(self.size), SIZES[1:] if len(self.size) > 1 else ()
-        sides = zip(grid, self.size, strict=False)
-        return {"tokens": count + -count % self.part.multiple} | dict(sides)
+        return {"tokens": count + -count % self.part.multiple} | dict(
+            zip(grid, self.size, strict=False)
+        )
 
 
 def sized(part: ScenePart, size: Any, caller: str, todo: str) -> Piece:

@@ -85,8 +85,9 @@ def tree(parents: Any, *, start: Any = 0) -> Array:
         depth[node] = depth[parent] + 1 if parent >= 0 else 0
     beside = next((a for a in (start, parents) if is_array(a)), None)
     xp = library(np) if beside is None else namespace(beside, "positions.tree")
-    steps = integers(depth, xp=xp, device=device_of(beside), caller="positions.tree")
-    return offset(1, start, xp=xp, device=device_of(beside)) + steps
+    return offset(1, start, xp=xp, device=device_of(beside)) + integers(
+        depth, xp=xp, device=device_of(beside), caller="positions.tree"
+    )
 
 
 def path(parents: Any, node: int) -> np.ndarray:

@@ -359,8 +359,9 @@ def from_dict(
         raise
     except Exception as error:
         # An error of another kind is one of posenc itself, or of a class that others wrote.
-        ours = cls.__module__.partition(".")[0] == "posenc"
-        if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
+        if cls.__module__.partition(".")[0] == "posenc" and not isinstance(
+            error, (ArithmeticError, MemoryError, ValueError)
+        ):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
         raise bad_spec(

@@ -259,10 +259,9 @@ def distance(
 
     bench = _Distances(subject_of(module, label, form), expected)
     end = min(END, COUNTED) if isinstance(module, SequenceRotary) else END
-    choice = bench.held(end, SECONDS)
     return Distance.of(
         np.array([*bench.off]), np.array([*bench.off.values()]), max((length or 4096) - 1, 1),
-        choice.reach,
+        bench.held(end, SECONDS).reach,
     )  # fmt: skip
 
 

@@ -137,8 +137,9 @@ def _override(module: nn.Module) -> str | None:
     order = type(module).__mro__
     owner = next(cls for cls in order if "forward" in vars(cls))
     behind = order[order.index(owner) + 1 :]
-    derives = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
-    if _library(owner) in LIBRARIES or not derives:
+    if _library(owner) in LIBRARIES or not any(
+        _library(c) == "transformers" and issubclass(c, nn.Module) for c in behind
+    ):
         return None
     name = owner.__name__
     # A library makes a class when the model is wrapped, as FSDP does.
@@ -152,8 +153,7 @@ def _library(cls: type) -> str:
 def _refuse_wrapped(model: nn.Module) -> None:
     """Raise for models inside of another one, which holds their weights."""
     for path, module in model.named_modules():
-        home = type(module).__module__
-        if home.startswith("torch.distributed") and isinstance(
+        if type(module).__module__.startswith("torch.distributed") and isinstance(
             getattr(module, "module", None), nn.Module
         ):
             raise bad_data(

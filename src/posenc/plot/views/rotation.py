@@ -152,9 +152,10 @@ def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.n
 def turned_channels(spec: Any) -> np.ndarray:
     """The channels of each pair, as they stand after the rotation."""
     own = spec.channels
-    pairing = own.replace(order="half") if own.output == "half" else own
     # Where each channel became a pair, the pairs stand in the output in the same order.
-    return np.array(pairing.channels(spec.output_dim))
+    return np.array(
+        (own.replace(order="half") if own.output == "half" else own).channels(spec.output_dim)
+    )
 
 
 def _dials(

@@ -86,9 +86,9 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     if path.name.endswith(ENDING) and not is_npy:
         return _index_store(path)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 and not is_npy else 0
-    bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
     refuse_data(
-        bare and length > inputs.state_of(file).size - 8,
+        (start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl"))
+        and length > inputs.state_of(file).size - 8,
         str(path),
         "a zip, as torch.save writes",
         repr(start),
@@ -141,8 +141,9 @@ def _index_store(path: Path) -> ArrayStore:
     arrays: dict[str, Array] = {}
     for shard, layout in layouts.items():
         # Each is closed again: a system opens 256 files.
-        opened = functools.partial(inputs.unchanged, layout.path, layout.state)
-        own = _layout_store(layout, opened).arrays.items()
+        own = _layout_store(
+            layout, functools.partial(inputs.unchanged, layout.path, layout.state)
+        ).arrays.items()
         arrays |= {key: array for key, array in own if names.get(key) == shard}
     missing = [name for name in names if name not in arrays]
     if missing:
@@ -309,8 +310,9 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
             refuse_data(stream.read(16) != b"little", caller, "little-endian numbers", "others")
     arrays = {}
     for name, part in parts.items():
-        member = members.get(f"{folder}data/{part.storage}")
-        arrays[name] = _torch_array(f"{caller}: {name[:80]}", name, part, member, file)
+        arrays[name] = _torch_array(
+            f"{caller}: {name[:80]}", name, part, members.get(f"{folder}data/{part.storage}"), file
+        )
     shown = ", ".join(foreign[:5])
     refuse_data(
         foreign and not arrays,
@@ -356,7 +358,8 @@ def _torch_array(
         if len(head) != 30 or head[:4] != b"PK\x03\x04":
             raise bad_data(caller, "its storage where the zip says", "something else")
         data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
-        at = data + (part.begin + begin) * width
-        return files.decode(files.read(file, at, end - begin, stored), part.dtype)
+        return files.decode(
+            files.read(file, data + (part.begin + begin) * width, end - begin, stored), part.dtype
+        )
 
     return Array(name, part.dtype, part.shape, fetch)

@@ -140,8 +140,9 @@ class _Machine:
     def name(self, module: Any, name: Any) -> Any:
         if not isinstance(name, str) or not isinstance(module, str):  # else a text of any length
             raise self.fail("names a function by what is no text")
-        untyped = (module, name) == ("torch.storage", "UntypedStorage")
-        if untyped or (module == "torch" and name in STORAGES):
+        if (module, name) == ("torch.storage", "UntypedStorage") or (
+            module == "torch" and name in STORAGES
+        ):
             return _Storage("", STORAGES.get(name, ""), 0)
         full = f"{module[:120]}.{name[:120]}"[:120]
         if not full.startswith("torch.") and full != "collections.OrderedDict":
