@@ -61,14 +61,16 @@ class TrainedLosses:
 def trained_losses() -> TrainedLosses:
     """The losses that come with posenc."""
     stored = json.loads(LOSSES.read_text(encoding="utf-8"))
-    curves = {
-        name: LossCurve(
-            seeds=curve.pop("seeds"),
-            **{part: np.array(numbers) for part, numbers in curve.items()},
-        )
-        for name, curve in stored.pop("curves").items()
-    }
-    return TrainedLosses(**stored, curves=curves)
+    return TrainedLosses(
+        **stored,
+        curves={
+            name: LossCurve(
+                seeds=curve.pop("seeds"),
+                **{part: np.array(numbers) for part, numbers in curve.items()},
+            )
+            for name, curve in stored.pop("curves").items()
+        },
+    )
 
 
 @functools.cache

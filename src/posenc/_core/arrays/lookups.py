@@ -91,8 +91,11 @@ def along(x: Array, index: Array, *, xp: Any) -> Array:
     shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
     rows = xp.reshape(xp.arange(math.prod(shape)), shape)[..., None]
     index = xp.broadcast_to(index, (*shape, index.shape[-1]))
-    flat = xp.reshape(xp.broadcast_to(x, (*shape, x.shape[-1])), (-1,))
-    taken = xp.take(flat, xp.reshape(rows * x.shape[-1] + index, (-1,)), axis=0)
+    taken = xp.take(
+        xp.reshape(xp.broadcast_to(x, (*shape, x.shape[-1])), (-1,)),
+        xp.reshape(rows * x.shape[-1] + index, (-1,)),
+        axis=0,
+    )
     return xp.reshape(taken, index.shape)
 
 

@@ -233,8 +233,11 @@ def parse(
     except UnicodeDecodeError as found:
         raise error(f"{caller} is not JSON: {found}") from None
     except json.JSONDecodeError as found:
-        ended = found.pos >= len(plain.rstrip()) or found.msg.startswith("Unterminated")
-        more = ", where the text ends: it is empty, or was cut off" if ended else ""
+        more = (
+            ", where the text ends: it is empty, or was cut off"
+            if found.pos >= len(plain.rstrip()) or found.msg.startswith("Unterminated")
+            else ""
+        )
         raise error(f"{caller} is not JSON: {found}{more}") from None
     except ValueError:  # the limit of Python for integers
         raise error(f"{caller}: its JSON holds a number of too many digits") from None

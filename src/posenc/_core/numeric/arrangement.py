@@ -113,8 +113,11 @@ class Arrangement(Value):
         if self.axis is not None and self.index is not None:
             within = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
             if not within or len(self.axis) != len(self.index):  # they may be long to write out
-                expected = f"one axis below {len(axes)} and one rung >= -1 for each pair"
-                raise self._mismatch("", expected, f"{self.axis} and {self.index}")
+                raise self._mismatch(
+                    "",
+                    f"one axis below {len(axes)} and one rung >= -1 for each pair",
+                    f"{self.axis} and {self.index}",
+                )
         self._require(
             max(abs(self.start), abs(self.pad or 0)) <= 2**53,
             "",
@@ -144,8 +147,13 @@ class Arrangement(Value):
         """Pairs of each axis, in channel order; they add up to `pairs`."""
         count = len(self.axes)
         if self.sizes is None:
-            expected = f"a number of pairs divisible by the {count} axes"
-            self._require(pairs % count == 0, "", expected, pairs, "Give `sizes`.")
+            self._require(
+                pairs % count == 0,
+                "",
+                f"a number of pairs divisible by the {count} axes",
+                pairs,
+                "Give `sizes`.",
+            )
             return (pairs // count,) * count
         self._require(
             sum(self.sizes) == pairs,

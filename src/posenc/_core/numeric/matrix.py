@@ -88,13 +88,17 @@ class PhaseMatrix(NamedTuple):
     def _of_rungs(self, ladders: list[Any], zero: Any) -> list[Any]:
         """Pick for each pair its entry among those of the rungs."""
         layout = self.arrangement.layout(self.pairs)
-        chosen = zip(layout.axis, layout.index, strict=True)
-        return [ladders[a][j] if j >= 0 else zero for a, j in chosen]
+        return [
+            ladders[a][j] if j >= 0 else zero
+            for a, j in zip(layout.axis, layout.index, strict=True)
+        ]
 
     def _sizes(self) -> list[tuple[int, int]]:
         """(rungs, channels served) of the ladder of each axis."""
-        counts = self.arrangement.layout(self.pairs).counts
-        return [(n, self.width if n == self.pairs else 2 * n) for n in counts]
+        return [
+            (n, self.width if n == self.pairs else 2 * n)
+            for n in self.arrangement.layout(self.pairs).counts
+        ]
 
     def frequencies(self, *, cosine: bool = False) -> tuple[Decimal, ...]:
         """Radians per position of each pair, to about 45 digits."""
@@ -139,8 +143,10 @@ class PhaseMatrix(NamedTuple):
     def _float32_constants(self, onehot: np.ndarray, cosine: bool) -> dict[str, np.ndarray]:
         constants: dict[str, np.ndarray] = {}
         for a, ladder, base, (count, width) in self._float32_ladders():
-            terms = ladder.float32_terms(base, count=count, width=width, cosine=cosine)
-            constants[f"terms{a}"] = np.array(terms, dtype=np.float32)
+            constants[f"terms{a}"] = np.array(
+                ladder.float32_terms(base, count=count, width=width, cosine=cosine),
+                dtype=np.float32,
+            )
             constants[f"index{a}"] = np.arange(count, dtype=np.float32)
         ends = [0, *accumulate(count for count, _ in self._sizes())]
         # Pairs that do not turn read any rung and multiply it by the zero of the mask.
@@ -355,8 +361,10 @@ class DenseMatrix(NamedTuple):
         frequencies = np.array(self.frequencies(), dtype=object)
         if self.phase == "float32":
             return {"slope": frequencies.astype(np.float64).astype(np.float32)}
-        step = np.array([steps(row) for row in frequencies])
-        return {"step": step, **real.constants(frequencies)}
+        return {
+            "step": np.array([steps(row) for row in frequencies]),
+            **real.constants(frequencies),
+        }
 
     def cos_sin(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any

@@ -349,8 +349,10 @@ class SceneRule(Value):
         pair = isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
         need(pair, "build", "pairs of a name and a size", repr(one)[:80], TODO)
         (name, size), names = one, [part.name for part in self.parts]
-        others = (f"{own} has it: read its folder." for part, own in self.elsewhere if part == name)
-        todo = next(others, suggest(name, names))
+        todo = next(
+            (f"{own} has it: read its folder." for part, own in self.elsewhere if part == name),
+            suggest(name, names),
+        )
         need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
         return sized(self.parts[names.index(name)], size, f"SceneRule.build: {name}", TODO)
 

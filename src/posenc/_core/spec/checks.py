@@ -157,8 +157,10 @@ def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, An
     hints = args[:1] * len(items) if args[1:] == (Ellipsis,) else args
     if len(items) != len(hints):
         return False, None
-    pairs = enumerate(zip(items, hints, strict=True))
-    result = tuple(coerce(item, hint, f"{caller}[{index}]") for index, (item, hint) in pairs)
+    result = tuple(
+        coerce(item, hint, f"{caller}[{index}]")
+        for index, (item, hint) in enumerate(zip(items, hints, strict=True))
+    )
     same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
     return True, value if same else result
 

@@ -180,8 +180,11 @@ class Plan(Value):
             raise bad_spec(
                 "Plan.repeat", "a pattern of at least one name", f"{pattern!r} for {layers} layers"
             )
-        repeated = tuple(names[i % len(names)] for i in range(layers))
-        return cls(tuple(entries), layers=repeated, embeddings=embeddings)
+        return cls(
+            tuple(entries),
+            layers=tuple(names[i % len(names)] for i in range(layers)),
+            embeddings=embeddings,
+        )
 
     def __len__(self) -> int:
         return len(self.layers)

@@ -110,8 +110,10 @@ class Value(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON types, with defaults, and the class name under `type`."""
-        fields = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
-        return {"type": type(self).__name__, **fields}
+        return {
+            "type": type(self).__name__,
+            **{key: _plain(getattr(self, key)) for key in _hints(type(self))},
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         # Only fields travel: what else hangs on the object is derived, and may hold device memory.
@@ -126,8 +128,11 @@ def _usual_call(cls: type) -> tuple[int, frozenset[str], frozenset[str]]:
     """How many places, which names, and which it may have: enough to let a right call pass."""
     fields = [p for p in _signature(cls).values() if p.default is p.empty]
     places = [p.name for p in fields if p.kind is p.POSITIONAL_OR_KEYWORD]
-    needed = {p.name for p in fields} - {*places}
-    return len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places})
+    return (
+        len(places),
+        frozenset({p.name for p in fields} - {*places}),
+        frozenset({*_signature(cls)} - {*places}),
+    )
 
 
 @functools.cache
@@ -233,8 +238,11 @@ class Spec(Answering, Value):
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a position; more than one means a trailing axis of that length."""
         space = vars(self).get("space")
-        named = space if isinstance(space, tuple) else ("position",)
-        return getattr(vars(self).get("arrangement"), "axes", named)
+        return getattr(
+            vars(self).get("arrangement"),
+            "axes",
+            space if isinstance(space, tuple) else ("position",),
+        )
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

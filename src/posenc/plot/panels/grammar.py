@@ -395,6 +395,8 @@ def under(
     if isinstance(panel, Heatmap):
         changed["y"] = replace(panel.y, at=y)
     if isinstance(panel, Chart) and x is not None and to is not None and math.isfinite(to):
-        point = Mark("point", x + 0.5 * panel.x.cells, to=to, style="point")
-        changed["marks"] = (*panel.marks, point)
+        changed["marks"] = (
+            *panel.marks,
+            Mark("point", x + 0.5 * panel.x.cells, to=to, style="point"),
+        )
     return replace(panel, **changed)

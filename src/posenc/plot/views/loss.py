@@ -56,8 +56,11 @@ class LossView(Described):
 
     def at(self, name: str, times: float) -> float:
         """The mean loss before a position, in trained lengths."""
-        place = round(times * self.losses.trained / self.losses.stretch) - 1
-        return float(self.losses.curves[name].mean[place])
+        return float(
+            self.losses.curves[name].mean[
+                round(times * self.losses.trained / self.losses.stretch) - 1
+            ]
+        )
 
 
 def data(rule: str = USUAL) -> LossView:

@@ -140,8 +140,11 @@ def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
     if not np.array_equal(waves.pair[sines], waves.pair[cosines]):
         return None
     same = (waves.step[sines] == waves.step[cosines]).all()
-    apart = (waves.origin[cosines] - waves.origin[sines] == QUARTER).all()
-    return waves.step[sines] if same and apart else None
+    return (
+        waves.step[sines]
+        if same and (waves.origin[cosines] - waves.origin[sines] == QUARTER).all()
+        else None
+    )
 
 
 def products(

@@ -68,9 +68,12 @@ class Stored:
         Of rows of a `width`, only the first of `every` so many columns are kept.
         """
         size = self.itemsize
-        data = self.raw(begin * size, count * size).view(self.tensor.stored or f"<u{size}")
         return files.decode(
-            data.reshape(-1, width)[:, ::every].reshape(-1), self.tensor.dtype
+            self.raw(begin * size, count * size)
+            .view(self.tensor.stored or f"<u{size}")
+            .reshape(-1, width)[:, ::every]
+            .reshape(-1),
+            self.tensor.dtype,
         ).astype(np.float64)
 
     def array(self) -> np.ndarray:

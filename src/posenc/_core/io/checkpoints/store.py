@@ -141,10 +141,13 @@ def _index_store(path: Path) -> ArrayStore:
     arrays: dict[str, Array] = {}
     for shard, layout in layouts.items():
         # Each is closed again: a system opens 256 files.
-        own = _layout_store(
-            layout, functools.partial(inputs.unchanged, layout.path, layout.state)
-        ).arrays.items()
-        arrays |= {key: array for key, array in own if names.get(key) == shard}
+        arrays |= {
+            key: array
+            for key, array in _layout_store(
+                layout, functools.partial(inputs.unchanged, layout.path, layout.state)
+            ).arrays.items()
+            if names.get(key) == shard
+        }
     missing = [name for name in names if name not in arrays]
     if missing:
         raise bad_data(
@@ -171,8 +174,11 @@ def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
                 f"{length} bytes at {begin}",
                 size,
             )
-        place = headers.Tensor(name, dtype, shape, begin, begin + length, stored)
-        arrays[name] = _plain_array(name, place, lambda: contextlib.nullcontext(file))
+        arrays[name] = _plain_array(
+            name,
+            headers.Tensor(name, dtype, shape, begin, begin + length, stored),
+            lambda: contextlib.nullcontext(file),
+        )
     return ArrayStore(path, "gguf", arrays, header.keys)
 
 

@@ -203,9 +203,12 @@ def _text(code: str) -> Callable[[_Machine], None]:
 
 
 def _dict(items: Sequence[Any]) -> dict[Any, Any]:
-    pairs = zip(items[0::2], items[1::2], strict=True)
     # Texts, and indices; integers of any size could be chosen to meet in one place of a table.
-    return {k: v for k, v in pairs if isinstance(k, str) or (type(k) is int and 0 <= k < 2**32)}
+    return {
+        k: v
+        for k, v in zip(items[0::2], items[1::2], strict=True)
+        if isinstance(k, str) or (type(k) is int and 0 <= k < 2**32)
+    }
 
 
 _ACTIONS: dict[int, Callable[[_Machine], object]] = {
