@@ -171,7 +171,11 @@ def _unknown(
         f"For {' and '.join(of)}: {text}" if len(strange) > 1 else text
         for text, of in advice.items()
     ]
-    todo = " ".join(filter(None, [*parts, everything, CALLS.get(caller, "")]))
     return KeywordError(
-        mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)
+        mismatch(
+            caller,
+            "known arguments",
+            " and ".join(f"{name}=" for name in strange),
+            " ".join(filter(None, [*parts, everything, CALLS.get(caller, "")])),
+        )
     )

@@ -70,8 +70,12 @@ class PlanRow(NamedTuple):
         known = {**self.sizes, **sizes}
         layers = known.pop("layers")
         entries = [_entry(template, known) for template in self.entries]
-        first = None if self.embeddings is None else _entry(self.embeddings, known)
-        return Plan.repeat(entries, self.pattern, layers=layers, embeddings=first)
+        return Plan.repeat(
+            entries,
+            self.pattern,
+            layers=layers,
+            embeddings=None if self.embeddings is None else _entry(self.embeddings, known),
+        )
 
 
 def _check_integer(caller: str, value: Any) -> None:

@@ -171,8 +171,12 @@ class LongRoPE(Scaling):
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
         require_count(self.divisors, len(rungs.frequencies), "LongRoPE")
-        pairs = zip(rungs.frequencies, self.divisors, strict=True)
-        return rungs.with_frequencies([f / rungs.numbers.number(v) for f, v in pairs])
+        return rungs.with_frequencies(
+            [
+                f / rungs.numbers.number(v)
+                for f, v in zip(rungs.frequencies, self.divisors, strict=True)
+            ]
+        )
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""

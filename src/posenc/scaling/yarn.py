@@ -128,8 +128,13 @@ class DynamicNTK(Scaling):
         """The base for the length."""
         length = self.original_length if self.length is None else self.length
         factor, original = numbers.number(self.factor), numbers.number(self.original_length)
-        grown = factor * numbers.number(length) / original - (factor - 1)
-        return larger_base(base, grown, width, numbers, "DynamicNTK")
+        return larger_base(
+            base,
+            factor * numbers.number(length) / original - (factor - 1),
+            width,
+            numbers,
+            "DynamicNTK",
+        )
 
 
 @final
@@ -247,8 +252,12 @@ class YaRN(Scaling):
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
         factor = rungs.numbers.number(self.factor)
-        pairs = zip(rungs.frequencies, self.share(rungs), strict=True)
-        return rungs.with_frequencies([f * (1 - t) + f / factor * t for f, t in pairs])
+        return rungs.with_frequencies(
+            [
+                f * (1 - t) + f / factor * t
+                for f, t in zip(rungs.frequencies, self.share(rungs), strict=True)
+            ]
+        )
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""

@@ -166,8 +166,14 @@ class AdoptedRotary(nn.Module):
         old = original if isinstance(original, nn.Module) else nn.Module()
         # Tuples: a module by itself would become part of the tree.
         self._old, self._original = (old,), (original,)
-        kept = [name for name in old._buffers if name not in old._non_persistent_buffers_set]
-        self._buffers.update({name: old._buffers[name] for name in kept})
+        self._buffers.update(
+            {
+                name: old._buffers[name]
+                for name in [
+                    name for name in old._buffers if name not in old._non_persistent_buffers_set
+                ]
+            }
+        )
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
         self.training = old.training

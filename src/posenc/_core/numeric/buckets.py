@@ -103,8 +103,12 @@ def direction_thresholds(side: int, max_distance: int) -> np.ndarray:
         int32, filled up to 2**s - 1 entries with a number that no distance reaches.
     """
     exact = side // 2
-    above = log_thresholds(exact, max_distance, side - exact, side - exact, strict=False)
-    return padded([*range(1, exact), *above])
+    return padded(
+        [
+            *range(1, exact),
+            *log_thresholds(exact, max_distance, side - exact, side - exact, strict=False),
+        ]
+    )
 
 
 def bucket_of(rel: Any, thresholds: Any, size: int, later: int | None, *, xp: Any) -> Any:

@@ -184,8 +184,12 @@ class PhaseMatrix(NamedTuple):
                 return evaluate(turns(positions, step, origin), dtype=dtype, xp=xp)
             whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
             return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
-        moved = positions + self.arrangement.start if self.arrangement.start else positions
-        return classic(moved, self._float32(constants, prefix, xp), dtype=dtype, xp=xp)
+        return classic(
+            positions + self.arrangement.start if self.arrangement.start else positions,
+            self._float32(constants, prefix, xp),
+            dtype=dtype,
+            xp=xp,
+        )
 
     def _float32(self, constants: Mapping[str, Array], prefix: str, xp: Any) -> Array:
         """The frequencies (axes, pairs) in float32.

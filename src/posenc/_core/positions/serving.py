@@ -303,8 +303,12 @@ def from_token_types(
             "tokens for each grid",
             f"{left[1]} images and {left[2]} videos or frames without tokens",
         )
-    xp = namespace(token_types, caller) if is_array(token_types) else library(np)
-    return integers(result, xp=xp, device=device_of(token_types), caller=caller)
+    return integers(
+        result,
+        xp=namespace(token_types, caller) if is_array(token_types) else library(np),
+        device=device_of(token_types),
+        caller=caller,
+    )
 
 
 def _grids(grids: Any, merge: int, caller: str) -> list[Any]:

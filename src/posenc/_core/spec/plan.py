@@ -249,8 +249,13 @@ class Plan(Value):
         entries = tuple(map(own, of_part("Plan.part", whole, name)))
         layers = tuple(n.removeprefix(inside) for n in self.layers if f"{n}.".startswith(inside))
         first = self.embeddings
-        kept = own(first) if first is not None and f"{first.name}.".startswith(inside) else None
-        return Plan(entries, layers=layers, embeddings=kept)
+        return Plan(
+            entries,
+            layers=layers,
+            embeddings=own(first)
+            if first is not None and f"{first.name}.".startswith(inside)
+            else None,
+        )
 
 
 def of_type(caller: str, layers: Collection[tuple[str, T]], name: str) -> tuple[T, ...]:

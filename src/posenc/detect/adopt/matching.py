@@ -240,8 +240,13 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
             unknown.append(error)  # of no layer of the plan: the old module goes on to answer
     if not forms:
         raise unknown[0]
-    is_meta = any(buffer.is_meta for buffer in module.buffers())
-    return Answered(path, places, module, asked if is_meta else plain, forms)
+    return Answered(
+        path,
+        places,
+        module,
+        asked if any(buffer.is_meta for buffer in module.buffers()) else plain,
+        forms,
+    )
 
 
 def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:

@@ -130,8 +130,12 @@ def _plain_array(name: str, tensor: headers.Tensor, opened: Opener) -> Array:
 
 def _layout_store(layout: headers.Layout, opened: Opener) -> ArrayStore:
     named = {key or layout.path.stem: tensor for key, tensor in layout.tensors.items()}
-    arrays = {name: _plain_array(name, tensor, opened) for name, tensor in named.items()}
-    return ArrayStore(layout.path, layout.format, arrays, {})
+    return ArrayStore(
+        layout.path,
+        layout.format,
+        {name: _plain_array(name, tensor, opened) for name, tensor in named.items()},
+        {},
+    )
 
 
 def _index_store(path: Path) -> ArrayStore:
@@ -291,8 +295,13 @@ def _npz_array(
     archive, member = place
     tensor = headers.npy_tensor(caller, io.BytesIO(head), member.file_size)
     if tensor.end - tensor.begin > LARGEST_MEMBER:
-        why = f"more than {LARGEST_MEMBER:,} bytes inside a zip are not unpacked: save it as .npy"
-        return Array(name, tensor.dtype, tensor.shape, None, why)
+        return Array(
+            name,
+            tensor.dtype,
+            tensor.shape,
+            None,
+            f"more than {LARGEST_MEMBER:,} bytes inside a zip are not unpacked: save it as .npy",
+        )
     width = np.dtype(tensor.stored).itemsize
 
     def read(first: int, count: int) -> np.ndarray:
@@ -327,8 +336,13 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
         f"a pickle that calls {shown}, which was not run",
         "Do not load it with pickle.",
     )
-    remarks = (f"its pickle also names {shown}: nothing of it was run",) if foreign else ()
-    return ArrayStore(path, "torch", arrays, {}, remarks)
+    return ArrayStore(
+        path,
+        "torch",
+        arrays,
+        {},
+        (f"its pickle also names {shown}: nothing of it was run",) if foreign else (),
+    )
 
 
 def _torch_array(
