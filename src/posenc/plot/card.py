@@ -170,10 +170,11 @@ def _picture(value: Any) -> str:
 
 def _layers(plan: Reading | Plan) -> str:
     """A row for each type of layer, a column for each layer that is named; empty without any."""
-    if isinstance(plan, Plan):
-        rows = [[i for i, name in enumerate(plan.layers) if name == e.name] for e in plan.entries]
-    else:
-        rows = [list(layer.indices) for layer in plan if layer.indices]
+    rows = (
+        [[i for i, name in enumerate(plan.layers) if name == e.name] for e in plan.entries]
+        if isinstance(plan, Plan)
+        else [list(layer.indices) for layer in plan if layer.indices]
+    )
     count = max((max(row, default=-1) for row in rows), default=-1) + 1
     if not 0 < count <= 1024 or len(rows) > SIZE[0]:
         return ""

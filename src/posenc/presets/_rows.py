@@ -92,9 +92,11 @@ def of_keys(make: Callable[..., Made], file: str, **data: Any) -> Made:
 def fill(template: Any, sizes: Mapping[str, int]) -> Any:
     """The template with each `{"expression": TEXT}` as a number."""
     if isinstance(template, Mapping):
-        if set(template) == {"expression"}:
-            return _number(template["expression"], sizes)
-        return {key: fill(value, sizes) for key, value in template.items()}
+        return (
+            _number(template["expression"], sizes)
+            if set(template) == {"expression"}
+            else {key: fill(value, sizes) for key, value in template.items()}
+        )
     return [fill(item, sizes) for item in template] if isinstance(template, list) else template
 
 

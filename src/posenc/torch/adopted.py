@@ -83,9 +83,11 @@ class FormedCosSin:
     def __call__(self, x: Tensor, ids: Tensor) -> Answer:
         """What the module that is replaced would return, with exact angles."""
         # Each length has frequencies of its own: its value is needed, for which graphs end.
-        if self.open_ended and is_followed() and not torch.compiler.is_exporting():
-            return unseen(self._computed, x, ids)
-        return self._computed(x, ids)
+        return (
+            unseen(self._computed, x, ids)
+            if self.open_ended and is_followed() and not torch.compiler.is_exporting()
+            else self._computed(x, ids)
+        )
 
     def _computed(self, x: Tensor, ids: Tensor) -> Answer:
         channels = self.real if ids.dtype.is_floating_point else self.channels

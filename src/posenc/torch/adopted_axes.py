@@ -56,13 +56,13 @@ class AdoptedAxes(AdoptedRotary):
         kind: Any = type(answer)
         real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
         shapes = {tuple(part.shape) for part in real}
-        if (
-            {len(real), len(answer)} != {2}
+        return (
+            kind([self._exact(part) for part in answer])
+            if {len(real), len(answer)} != {2}
             or len(shapes) != 1
             or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
-        ):
-            return kind([self._exact(part) for part in answer])
-        return kind(self.numbers(real))
+            else kind(self.numbers(real))
+        )
 
     def numbers(self, parts: list[Tensor]) -> list[Tensor]:
         """New numbers in the form of the parts, which may have each of the old ones twice."""

@@ -62,9 +62,11 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
             f"finite positions below {limit:.0f} in size",
             values[~(np.abs(values) < limit)][0],
         )
-    if own:
-        return _own_library(value, xp, device, caller)
-    return carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
+    return (
+        _own_library(value, xp, device, caller)
+        if own
+        else carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
+    )
 
 
 def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:

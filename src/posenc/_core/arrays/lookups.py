@@ -67,9 +67,11 @@ def _divisions(x: Array) -> tuple[Any, ...] | None:
     """The axis of an explicit mesh that each axis is divided along; None without such a mesh."""
     sharding = getattr(getattr(x, "aval", None), "sharding", None)
     mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
-    if spec is None or not getattr(mesh, "_any_axis_explicit", False):
-        return None
-    return (*spec, *(None,) * (len(x.shape) - len(spec)))
+    return (
+        None
+        if spec is None or not getattr(mesh, "_any_axis_explicit", False)
+        else (*spec, *(None,) * (len(x.shape) - len(spec)))
+    )
 
 
 def along(x: Array, index: Array, *, xp: Any) -> Array:

@@ -78,9 +78,11 @@ def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
 
 def decode(stored: np.ndarray, dtype: str) -> np.ndarray:
     """Numbers to compute with, in native byte order, from what a file holds."""
-    if dtype == "bfloat16":
-        return from_bfloat16(stored.astype(np.uint16, copy=False))
-    return stored.astype(stored.dtype.newbyteorder("="), copy=False)
+    return (
+        from_bfloat16(stored.astype(np.uint16, copy=False))
+        if dtype == "bfloat16"
+        else stored.astype(stored.dtype.newbyteorder("="), copy=False)
+    )
 
 
 def encode(values: np.ndarray, dtype: str, stored: str) -> np.ndarray:

@@ -305,9 +305,8 @@ def _read_config(path: Path, caller: str) -> dict[str, Any]:
             None,
         )
         if inside is None:
-            raise bad_data(
-                caller, f"a folder that holds {CONFIG_FILE} or {PIPELINE}", repr(str(path))
-            )
+            expected = f"a folder that holds {CONFIG_FILE} or {PIPELINE}"
+            raise bad_data(caller, expected, repr(str(path)))
         path = inside
     if not path.exists():  # the advice imports all presets
         raise bad_data(

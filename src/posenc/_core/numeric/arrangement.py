@@ -245,9 +245,11 @@ class Magnitude(Value):
 
     def parameters(self, dim: int) -> dict[str, Parameter]:
         """The learned factor, if there is one."""
-        if self.learned == "nothing":
-            return {}
-        return {"scale": Parameter((), Init("constant", scale=self.table(dim)))}
+        return (
+            {}
+            if self.learned == "nothing"
+            else {"scale": Parameter((), Init("constant", scale=self.table(dim)))}
+        )
 
     def scaled(self, table: Array, dim: int, values: Mapping[str, Array], *, xp: Any) -> Array:
         """A table times its factor; `values` holds the parameters."""

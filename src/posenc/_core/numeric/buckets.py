@@ -195,9 +195,11 @@ def buckets_2d(
 
     if method == "cross":
         return {"rows": signed(rows), "columns": signed(columns)}
-    if method == "product":
-        return {"weight": signed(rows) * (2 * last + 1) + signed(columns)}
-    return {"weight": rank(thresholds, rows * rows + columns * columns, size, xp=xp) + last}
+    return (
+        {"weight": signed(rows) * (2 * last + 1) + signed(columns)}
+        if method == "product"
+        else {"weight": rank(thresholds, rows * rows + columns * columns, size, xp=xp) + last}
+    )
 
 
 # --- slopes ---------------------------------------------------------------------------------------

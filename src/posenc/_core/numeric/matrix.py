@@ -377,9 +377,11 @@ class DenseMatrix(NamedTuple):
         if self.phase == "float32":
             return classic(positions, constants["slope"], dtype=dtype, xp=xp)
         step, whole, slope = constants["step"], constants.get("whole"), constants["slope"]
-        if xp.isdtype(positions.dtype, "integral"):
-            return cos_sin(positions, step, dtype=dtype, xp=xp)
-        return real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)
+        return (
+            cos_sin(positions, step, dtype=dtype, xp=xp)
+            if xp.isdtype(positions.dtype, "integral")
+            else real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)
+        )
 
 
 def pair_steps(base: float, width: int, ladder: Ladder = Ladder()) -> np.ndarray:  # noqa: B008

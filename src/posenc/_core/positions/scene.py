@@ -98,9 +98,8 @@ class ScenePart(Value):
     def check(self) -> None:
         """Raise `SpecError` when a coordinate is no expression."""
         for text in self.texts:
-            self._require(
-                expressions.is_expression(text), "coordinates", "expressions", repr(text)[:80]
-            )
+            fits = expressions.is_expression(text)
+            self._require(fits, "coordinates", "expressions", repr(text)[:80])
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -111,9 +110,8 @@ class ScenePart(Value):
     def names(self) -> dict[str, str]:
         """What its expressions name, with the size that they ask a part for."""
         nodes = [node for text in self.texts for node in ast.walk(expressions.parsed(text))]
-        return {node.id: "" for node in nodes if isinstance(node, ast.Name)} | {
-            ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)
-        }
+        plain = {node.id: "" for node in nodes if isinstance(node, ast.Name)}
+        return plain | {ast.unparse(n.value): n.attr for n in nodes if isinstance(n, ast.Attribute)}
 
 
 def need(holds: bool, field: str, expected: str, came: object, todo: str = "") -> None:
@@ -132,9 +130,8 @@ class Piece(NamedTuple):
     def sizes(self) -> dict[str, int]:
         """What other parts may name: tokens with those that pad it, and the size of a grid."""
         count, grid = math.prod(self.size), SIZES[1:] if len(self.size) > 1 else ()
-        return {"tokens": count + -count % self.part.multiple} | dict(
-            zip(grid, self.size, strict=False)
-        )
+        sides = zip(grid, self.size, strict=False)
+        return {"tokens": count + -count % self.part.multiple} | dict(sides)
 
 
 def sized(part: ScenePart, size: Any, caller: str, todo: str) -> Piece:
@@ -349,10 +346,8 @@ class SceneRule(Value):
         pair = isinstance(one, (list, tuple)) and len(one) == 2 and isinstance(one[0], str)
         need(pair, "build", "pairs of a name and a size", repr(one)[:80], TODO)
         (name, size), names = one, [part.name for part in self.parts]
-        todo = next(
-            (f"{own} has it: read its folder." for part, own in self.elsewhere if part == name),
-            suggest(name, names),
-        )
+        others = (f"{own} has it: read its folder." for part, own in self.elsewhere if part == name)
+        todo = next(others, suggest(name, names))
         need(name in names, "build", f"a part of {', '.join(names)}", repr(name), todo)
         return sized(self.parts[names.index(name)], size, f"SceneRule.build: {name}", TODO)
 

@@ -168,9 +168,13 @@ def following(length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1) -> 
     if axes < 1:
         raise bad_argument("positions.following: axes", "at least 1", axes)
     flat = offset(count, length + delta)
-    if axes == 1:
-        return flat
-    return namespace(flat, "positions.following").broadcast_to(flat[..., None], (*flat.shape, axes))
+    return (
+        flat
+        if axes == 1
+        else namespace(flat, "positions.following").broadcast_to(
+            flat[..., None], (*flat.shape, axes)
+        )
+    )
 
 
 def delta(positions: Any, mask: Any = None) -> np.ndarray:

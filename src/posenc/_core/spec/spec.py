@@ -128,11 +128,8 @@ def _usual_call(cls: type) -> tuple[int, frozenset[str], frozenset[str]]:
     """How many places, which names, and which it may have: enough to let a right call pass."""
     fields = [p for p in _signature(cls).values() if p.default is p.empty]
     places = [p.name for p in fields if p.kind is p.POSITIONAL_OR_KEYWORD]
-    return (
-        len(places),
-        frozenset({p.name for p in fields} - {*places}),
-        frozenset({*_signature(cls)} - {*places}),
-    )
+    needed = {p.name for p in fields} - {*places}
+    return len(places), frozenset(needed), frozenset({*_signature(cls)} - {*places})
 
 
 @functools.cache
@@ -238,11 +235,8 @@ class Spec(Answering, Value):
     def axes(self) -> tuple[str, ...]:
         """Names of the axes of a position; more than one means a trailing axis of that length."""
         space = vars(self).get("space")
-        return getattr(
-            vars(self).get("arrangement"),
-            "axes",
-            space if isinstance(space, tuple) else ("position",),
-        )
+        named = space if isinstance(space, tuple) else ("position",)
+        return getattr(vars(self).get("arrangement"), "axes", named)
 
     @property
     def coordinates(self) -> Literal["integer", "real"]:

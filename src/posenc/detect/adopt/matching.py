@@ -251,12 +251,14 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
 
 def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:
     """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
-    if isinstance(spec, RoPE):
-        return any(
+    return (
+        any(
             isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
             for one in covered
         )
-    return spec is not None and spec in covered
+        if isinstance(spec, RoPE)
+        else spec is not None and spec in covered
+    )
 
 
 def answers_of(

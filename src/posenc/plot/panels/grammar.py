@@ -395,8 +395,6 @@ def under(
     if isinstance(panel, Heatmap):
         changed["y"] = replace(panel.y, at=y)
     if isinstance(panel, Chart) and x is not None and to is not None and math.isfinite(to):
-        changed["marks"] = (
-            *panel.marks,
-            Mark("point", x + 0.5 * panel.x.cells, to=to, style="point"),
-        )
+        point = Mark("point", x + 0.5 * panel.x.cells, to=to, style="point")
+        changed["marks"] = (*panel.marks, point)
     return replace(panel, **changed)

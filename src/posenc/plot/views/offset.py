@@ -98,16 +98,17 @@ def data(
         stop = min(stop, end)
     pairs = whole_pairs(table.waves)
     shown = _shown(start, stop, axis, pixels)
-    if pairs is not None and table.waves is not None:
-        low, high, mean, band = _of_pairs(
+    low, high, mean, band = (
+        _of_pairs(
             pairs,
             shown,
             1 / len(pairs) if kind == "cosine" else table.waves.amplitude**2,
             stop,
             axis,
         )
-    else:
-        low, high, mean, band = _of_rows(table, shown, kind)
+        if pairs is not None and table.waves is not None
+        else _of_rows(table, shown, kind)
+    )
     consecutive = axis == "linear" and band == "none"
     up = np.diff(mean) > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
     offset = Offset(

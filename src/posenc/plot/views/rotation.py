@@ -243,10 +243,12 @@ def _scores(
 
 def _other(spec: Any, pairing: Pairing) -> Any:
     """The same rotation with its pairs laid out the other way, where that can be said."""
-    if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same":
-        return None
-    return spec.replace(
-        pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+    return (
+        None
+        if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same"
+        else spec.replace(
+            pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+        )
     )
 
 

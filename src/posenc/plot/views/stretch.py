@@ -213,12 +213,17 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    if data.loss is not None:
-        return measured.rows(data.loss)
-    return ["rule", "pair", "wavelength", "stretch"], (
-        [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
-        for rule in data.rules
-        for pair in range(len(rule.wavelengths))
+    return (
+        measured.rows(data.loss)
+        if data.loss is not None
+        else (
+            ["rule", "pair", "wavelength", "stretch"],
+            (
+                [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
+                for rule in data.rules
+                for pair in range(len(rule.wavelengths))
+            ),
+        )
     )
 
 
