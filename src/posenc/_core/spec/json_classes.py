@@ -93,4 +93,6 @@ def values_inside(cls: type[Value]) -> set[type[Value]]:
         return set().union(*(inside(arg) for arg in typing.get_args(hint)))
 
     hints = typing.get_type_hints(cls)
-    return set().union(*map(inside, (hints[field.name] for field in dataclasses.fields(cls))))
+    return set().union(
+        *(inside(hints[field.name]) for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+    )
