@@ -146,8 +146,8 @@ docs: $(READY) $(KERNELS) ## the pages, in docs/_build/html; warnings are errors
 	@echo 'docs/_build/html/index.html'
 
 .PHONY: site
-site: $(READY) $(KERNELS) ## pages that need no server and no Python, in site/
-	@$(BIN)/python -m tools.site site
+site: docs ## the pages and the explorer, which need no server and no Python, in site/
+	@$(BIN)/python -m tools.site site --docs docs/_build/html
 
 .PHONY: bench
 bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and refresh the tables made from them

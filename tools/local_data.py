@@ -60,7 +60,7 @@ def data() -> dict[str, Any]:
         "palette": {name: _palette(name) for name in ("light", "dark")},
         "heads": {
             "about": content._about(),
-            "weights": {name: _array(rows, "<f4") for name, rows in content._weights().items()},
+            "weights": {name: _array(rows, "<f2") for name, rows in content._weights().items()},
         },
     }
 

@@ -2,9 +2,10 @@
 
     python tools/site.py FOLDER
 
-`explore.html` is the explorer with the views that `explore/static/local.js` makes; each lesson that
-one of them shows has its figure at the lesson's address, in `lessons.html`. Every address is
-relative, and a saved file opens from disk.
+`explore.html` is the explorer with the views that `explore/static/local.js` makes, `lessons.html`
+leads to the figures of the lessons that are among them; with `--docs` the lessons themselves stand
+beside them, and their figures are these. Every address is relative, and a saved file opens from
+disk.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import html
 import json
 import re
 import runpy
+import shutil
 from pathlib import Path
 
 from tools import local_data
@@ -43,6 +45,19 @@ def explorer() -> str:
     return page.replace('id="frames"', 'id="computes"', 1)
 
 
+def moved(address: str) -> str:
+    """A page that stands for another address."""
+    place = html.escape(address)
+    refresh = f'<meta http-equiv="refresh" content="0; url={place}">'
+    return _plain_page(f'<p><a href="{place}">The figure</a></p>', refresh)
+
+
+def _plain_page(body: str, head: str = "") -> str:
+    sized = '<meta name="viewport" content="width=device-width">'
+    head = f'<meta charset="utf-8">{sized}<title>Figures of the lessons</title>{head}'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head><body>{body}</body></html>\n'
+
+
 def lessons() -> str:
     """Links to the figures of the lessons that the page computes."""
     rows = []
@@ -52,16 +67,15 @@ def lessons() -> str:
             address = html.escape(f"{PAGE}{lesson.see.address}")
             text = f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}"
             rows.append(f'<li><a href="{address}">{text}</li>')
-    head = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-    title = "<title>Figures of the lessons</title>"
-    body = f"<main><h1>Figures of the lessons</h1><ul>{''.join(rows)}</ul></main>"
-    return (
-        f'<!doctype html>\n<html lang="en"><head>{head}{title}</head><body>{body}</body></html>\n'
-    )
+    listed = f"<ul>{''.join(rows)}</ul>"
+    return _plain_page(f"<main><h1>Figures of the lessons</h1>{listed}</main>")
 
 
-def write(folder: Path) -> list[Path]:
-    """Write the pages into a folder."""
+def write(folder: Path, docs: Path | None = None) -> list[Path]:
+    """Write the pages into a folder, beside those of the documentation where these were built."""
+    if docs is not None:
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(docs, folder)
     folder.mkdir(parents=True, exist_ok=True)
     pages = {PAGE: explorer(), "lessons.html": lessons()}
     for name, text in pages.items():
@@ -72,5 +86,7 @@ def write(folder: Path) -> list[Path]:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "site")
-    for path in write(parser.parse_args().folder):
+    parser.add_argument("--docs", type=Path, help="what `make docs` wrote, to stand beside them")
+    given = parser.parse_args()
+    for path in write(given.folder, given.docs):
         print(path)

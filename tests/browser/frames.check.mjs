@@ -1,9 +1,10 @@
-// Frames that the page makes, of some states: node frames.check.mjs MODULES DATA.json STATES.json
+// Frames that the page makes, of some states; with a fourth word only whether it makes them:
+// node frames.check.mjs MODULES DATA.json STATES.json [made]
 
 import { readFileSync } from "node:fs";
 import { pathToFileURL } from "node:url";
 
-const [folder, data, states] = process.argv.slice(2);
+const [folder, data, states, brief] = process.argv.slice(2);
 const { local } = await import(pathToFileURL(`${folder}/local.js`));
 const load = local(JSON.parse(readFileSync(data, "utf8")));
 
@@ -23,7 +24,7 @@ for (const query of JSON.parse(readFileSync(states, "utf8"))) {
   const begun = performance.now();
   try {
     const { header, arrays } = await load({ query });
-    answers.push({ frame: whole(header, arrays), ms: performance.now() - begun });
+    answers.push({ frame: brief ? header.view : whole(header, arrays), ms: performance.now() - begun });
   } catch (error) {
     answers.push({ refused: error.name === "Error" || error.constructor.name === "NotStored" ? error.message : error.stack, kind: error.constructor.name });
   }

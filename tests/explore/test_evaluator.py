@@ -15,8 +15,8 @@ import pytest
 import posenc
 from posenc._core.errors import PosencError
 from posenc.scaling import NTK, Linear, Llama3, LongRoPE, Proportional, YaRN
+from tests.explore.node import node
 from tests.explore.test_page import STATIC
-from tests.node import node
 
 CHECK = Path(__file__).parents[1] / "browser" / "evaluator.check.mjs"
 LENGTH = 4096

@@ -18,8 +18,8 @@ from posenc.explore.server.protocol import unpack
 from posenc.explore.views import SHAPES
 from posenc.learn import lesson, topics
 from posenc.learn.tour import stop, stops
+from tests.explore.node import node
 from tests.explore.test_page import COMPUTE, STATIC
-from tests.node import node
 
 CHECK = Path(__file__).parents[1] / "browser" / "frames.check.mjs"
 VIEWS = local_data.VIEWS
@@ -155,11 +155,38 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def made(folder: Path, states: list[dict[str, str]]) -> list[dict[str, Any]]:
+def made(folder: Path, states: list[dict[str, str]], *brief: str) -> list[dict[str, Any]]:
     file = folder / "states.json"
     file.write_text(json.dumps([{"numbers": "1", **state} for state in states]))
-    answers: list[dict[str, Any]] = json.loads(node(CHECK, folder, folder / "data.json", file))
+    answers: list[dict[str, Any]] = json.loads(
+        node(CHECK, folder, folder / "data.json", file, *brief, timeout=400)
+    )
     return answers
+
+
+def reached(state: Mapping[str, str], header: dict[str, Any]) -> Iterator[dict[str, str]]:
+    """States that the controls of a frame lead to: every option, and numbers far and near."""
+    own = {key: text for key, text in state.items() if key not in ("tour", "reveal")}
+    for control in header["controls"]:
+        key, value = control["key"], control["value"]
+        texts = [option["value"] for option in control["options"]]
+        if control["kind"] == "switch":
+            texts = ["01"[value == "0"]]
+        elif control["kind"] == "number":
+            low, high = control["min"], min(control["max"], 600)
+            texts = [str(low), f"{float(value) + max(control['step'], 1):g}", str(high)]
+        yield from ({**own, key: text} for text in texts if text != value)
+
+
+@pytest.mark.slow("explore")
+def test_nothing_that_a_control_of_a_lesson_or_stop_reaches_is_refused(modules: Path) -> None:
+    begun = [s for s in (*lessons(), *stops_of_the_tour()) if local_data.makes(s)]
+    frames = [answer["frame"] for answer in made(modules, begun)]
+    some = {json.dumps(r): r for s, f in zip(begun, frames, strict=True) for r in reached(s, f)}
+    answers = made(modules, list(some.values()), "made")
+    refused = [(s, a) for s, a in zip(some.values(), answers, strict=True) if "frame" not in a]
+    assert len(some) > 200
+    assert not refused, refused[:5]
 
 
 def test_what_the_page_cannot_make_is_refused(modules: Path) -> None:

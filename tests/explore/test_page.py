@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import posenc
-from tests.node import node
+from tests.explore.node import node
 
 STATIC = Path(posenc.__file__).parent / "explore" / "static"
 SCRIPTS = sorted(STATIC.glob("*.js"))

@@ -17,7 +17,7 @@ EFFECT = 1e-3  # of the largest output: 500 times the rounding of float32
     "row",
     [
         pytest.param(
-            row, marks=() if number % 9 == 0 else pytest.mark.slow("detect/trace"), id=row.name
+            row, marks=() if number % 25 == 0 else pytest.mark.slow("detect/trace"), id=row.name
         )
         for number, row in enumerate(ROWS)
     ],

@@ -58,7 +58,7 @@ def written(folder: Path, arrays: dict[str, Any], layer: int = 0) -> Path:
     ("layout", "dtype"),
     [
         pytest.param(
-            layout, dtype, marks=() if number % 8 == 0 else pytest.mark.slow("detect/trace")
+            layout, dtype, marks=() if number % 11 == 0 else pytest.mark.slow("detect/trace")
         )
         for number, (layout, dtype) in enumerate(itertools.product(LAYOUTS, DTYPES))
     ],

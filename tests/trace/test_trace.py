@@ -34,12 +34,19 @@ from tests.trace.judged import complaint, traced  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 CASES = [(row, path) for row in ROWS for path in row.paths]
-QUICK = ("Qwen2: heads exchanged", "GPT-NeoX: one pair", "T5: one direction", "Gemma 2: scale",
-         "Falcon: one head", "Llama: keys pooled", "Llama 4: a layer that has none")  # fmt: skip
+QUICK = (
+    "Qwen2: heads exchanged",
+    "GPT-NeoX: one pair",
+    "T5: one direction",
+    "Gemma 2: scale",
+    "Llama: the next token is seen",
+    "Llama: keys pooled",
+    "Llama 4: a layer that has none",
+)
 FAST = [(row, row.paths[number % len(row.paths)]) for number, row in enumerate(ROWS)
         if row.name in QUICK]  # fmt: skip
 TYPES = {row["model_type"]: row for row in json.loads(Path(zoo.DATA).read_text())["rows"]}
-TOKENS = torch.randint(3, 61, (2, 20), generator=torch.Generator().manual_seed(0))
+TOKENS = torch.randint(3, 61, (2, 16), generator=torch.Generator().manual_seed(0))
 
 
 def name_of(case: Any) -> str:
@@ -74,7 +81,9 @@ NOT_COMPARED = {"zaya": "each token reads 512 numbers for 128 channels"}
 
 @pytest.mark.slow("detect/trace", release=True)
 @pytest.mark.parametrize("path", ["eager", "sdpa"])
-@pytest.mark.parametrize("name", sorted(n for n, r in TYPES.items() if r["state"] == "held"))
+@pytest.mark.parametrize(
+    "name", ["moonshine", *sorted(n for n, r in TYPES.items() if r["state"] == "held")]
+)
 def test_every_small_model(name: str, path: str) -> None:
     """Small models of transformers, with random weights, turn as their configs say."""
     model = zoo.built(name)
@@ -93,7 +102,7 @@ def test_every_small_model(name: str, path: str) -> None:
 
 
 def llama(path: str = "sdpa") -> Any:
-    return m.text("Llama")(path).model
+    return m.text("Llama", num_hidden_layers=2)(path).model
 
 
 def without_gradients(model: Any) -> Any:
@@ -153,18 +162,26 @@ WAYS: list[Callable[[Any], Any]] = [
     without_gradients, in_inference_mode, under_autocast, frozen, checkpointed, in_half_precision,
     adopted, padded, generating, compiled,
 ]  # fmt: skip
+ALIKE = (without_gradients, frozen, checkpointed)  # as in inference mode, in which the others run
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
+@pytest.mark.parametrize(
+    "way",
+    [
+        pytest.param(way, marks=pytest.mark.slow("detect/trace") if way in ALIKE else ())
+        for way in WAYS
+    ],
+    ids=lambda way: way.__name__,
+)
 def test_ways_to_run(way: Callable[[Any], Any]) -> None:
     """However a model runs, its broken layer is named, all is seen, and no other is blamed."""
-    model = m.text("Llama", num_hidden_layers=2)("sdpa").model
+    model = llama()
     if way is not in_half_precision:  # the break hands over cosines in float32
         angles.base(model)
     seen = way(model)
-    broken_layers = set() if way is in_half_precision else {(1, "base")}
-    assert {(f.layer % 2, f.field) for f in seen.findings} == broken_layers
-    assert (seen.unseen, len(seen.layers) % 2) == ((), 0)
+    blamed = {finding.layer % 2 for finding in seen.findings}
+    assert (blamed, seen.unseen, len(seen.layers) % 2) == ({1} - {way is in_half_precision}, (), 0)
+    assert "base" in {finding.field for finding in seen.findings} or not blamed
 
 
 # --- what is left, and what is not vouched for ----------------------------------------------------
@@ -233,8 +250,8 @@ def test_a_cache_from_before() -> None:
         model(TOKENS, past_key_values=cache)
     seen = trace(model, {"input_ids": TOKENS[:, :3], "past_key_values": cache})
     assert (seen.findings, seen.verdict, seen.exit_code) == ((), "not compared", 3)
-    assert "20 keys, because they come from no product" in seen.unseen[0]
-    assert cache.get_seq_length() == 23
+    assert "16 keys, because they come from no product" in seen.unseen[0]
+    assert cache.get_seq_length() == 19
     assert not cache.layers[0].keys.requires_grad
     with pytest.raises(posenc.DataError, match="no product of this run"):
         bool(seen)
@@ -243,10 +260,6 @@ def test_a_cache_from_before() -> None:
 def test_nothing_to_see() -> None:
     with pytest.raises(posenc.DataError, match="no product of queries and keys"):
         trace(torch.nn.Linear(4, 4), torch.zeros(2, 4))
-    model = llama()
-    model.set_attn_implementation("flex_attention")
-    with pytest.raises(posenc.DataError, match="FlexAttention"):
-        trace(model, TOKENS)
     with pytest.raises(posenc.ArgumentError, match="expected"):
         trace(llama(), TOKENS, expected=3)
     model = llama()
@@ -256,13 +269,22 @@ def test_nothing_to_see() -> None:
             _ = early.findings
 
 
+@pytest.mark.slow("detect/trace")
+def test_flex_attention() -> None:
+    """On a CPU it has no gradients: the error says what to do."""
+    model = llama()
+    model.set_attn_implementation("flex_attention")
+    with pytest.raises(posenc.DataError, match=r"FlexAttention .* Set its attention to sdpa"):
+        trace(model, TOKENS)
+
+
 def test_what_no_run_tells() -> None:
     """Where no turn would look the same, or nothing is expected, nothing is vouched for."""
     model = llama()
-    whole, part = trace(model, TOKENS), trace(model, TOKENS, layers=[1, 2])
+    whole, part = trace(model, TOKENS), trace(model, TOKENS, layers=[1])
     unseen = {
         "turns by no more than roundings": [
-            trace(model, TOKENS[:, :1]), trace(model, TOKENS, positions=2**31 - 20 + np.arange(20))
+            trace(model, TOKENS[:, :1]), trace(model, TOKENS, positions=2**31 - 16 + np.arange(16))
         ],
         "layer 0, query and key: nothing is expected": [trace(model, TOKENS, expected=part)],
     }  # fmt: skip
@@ -272,10 +294,6 @@ def test_what_no_run_tells() -> None:
     with pytest.raises(posenc.DataError, match="turn alike"):
         trace(model, TOKENS[:, :1]).save("no.json")
     assert trace(model, TOKENS[:, :2]).verdict == "agrees"
-    case = broken.gemma3("eager")  # whose layer 5 is another than 0 to 4
-    last = trace(case.model, case.calls[0], layers=[5])
-    seen = trace(case.model, case.calls[0], expected=last)
-    assert (len(seen.unseen), seen.findings) == (5, ())
     assert trace(llama(), TOKENS, expected=whole).verdict == "agrees"
 
 
@@ -304,16 +322,16 @@ def test_numbers_that_are_none(path: str) -> None:
     with_angles(layer(model), damaged)
     found = trace(model, TOKENS).findings
     assert {(f.layer, f.found) for f in found} == {(1, "numbers that are NaN or infinite")}
-    for expected in (None, posenc.RoPE(m.WIDTH, pairing="half")):
-        model = llama(path)
-        model.model.layers[1].self_attn.scaling = 0.0
-        found = trace(model, TOKENS, expected=expected).findings
-        assert [(f.layer, f.field, f.found) for f in found] == [(1, "scale", "0")]
+    model = llama(path)
+    model.model.layers[1].self_attn.scaling = 0.0
+    expected = None if path == "eager" else posenc.RoPE(m.WIDTH, pairing="half")
+    found = trace(model, TOKENS, expected=expected).findings
+    assert [(f.layer, f.field, f.found) for f in found] == [(1, "scale", "0")]
 
 
 def test_frequencies_in_half_precision() -> None:
     """All layers are off by less than a position: that is no harmless shift."""
-    found = trace(llama().half(), TOKENS).findings
+    found = trace(llama().half(), m.ids(1, 20)).findings
     assert {f.found for f in found} == {"frequencies in float16"}
 
 
@@ -345,17 +363,16 @@ def test_scales_of_layers(name: str) -> None:
 def test_result() -> None:
     model = llama()
     angles.base(model)
-    seen = trace(model, TOKENS, layers=[1, 2])
-    assert [layer.index for layer in seen.layers] == [1, 2]
+    seen = trace(model, TOKENS, layers=[1])
+    assert [layer.index for layer in seen.layers] == [1]
     assert str(seen.first) == "layer 1, query: base: expected 10000, found 500000"
     assert json.loads(json.dumps(seen.to_dict()))["findings"][0]["found"] == "500000"
-    np.testing.assert_array_equal(seen.layers[1].query.positions, [[*range(20)]] * 2)
-    assert seen.layers[1].scale == m.WIDTH**-0.5
-    assert trace(model, TOKENS, expected=trace(model, TOKENS)).verdict == "agrees"
+    np.testing.assert_array_equal(seen.layers[0].query.positions, [[*range(16)]] * 2)
+    assert seen.layers[0].scale == m.WIDTH**-0.5
 
 
 def test_positions_that_jump() -> None:
-    ids = 1000 * torch.arange(20)[None].expand(2, 20)
+    ids = 1000 * torch.arange(16)[None].expand(2, 16)
     model = llama()
     inputs = {"input_ids": TOKENS, "position_ids": ids}
     assert trace(model, inputs).verdict == "agrees"
@@ -366,9 +383,9 @@ def test_positions_that_jump() -> None:
 
 def test_other_arguments() -> None:
     calls: Any = (
-        (lambda: trace(llama(), TOKENS, layers=[3]), "expected 0 to 2, of the attentions that ran"),
-        (lambda: trace(llama(), TOKENS, positions=np.arange(7)), r"\(2, 20\), got \(2, 7\)"),
-        (lambda: trace(llama(), TOKENS, positions=np.full(20, np.nan)), "positions: expected num"),
+        (lambda: trace(llama(), TOKENS, layers=[3]), "expected 0 to 1, of the attentions that ran"),
+        (lambda: trace(llama(), TOKENS, positions=np.arange(7)), r"\(2, 16\), got \(2, 7\)"),
+        (lambda: trace(llama(), TOKENS, positions=np.full(16, np.nan)), "positions: expected num"),
         (lambda: trace(llama(), TOKENS, expected=posenc.RoPE), "what it is held against"),
         (lambda: posenc.trace(llama(), tokens="8"), "tokens: expected 1 to 4096, got '8'"),
         (lambda: posenc.trace(llama(), tokens=True), "tokens: expected 1 to 4096, got True"),
@@ -383,7 +400,7 @@ def test_other_arguments() -> None:
     for call, text in calls:
         with pytest.raises(posenc.ArgumentError, match=text):
             call()
-    half = torch.arange(20).bfloat16()
+    half = torch.arange(16).bfloat16()
     assert trace(llama(), TOKENS, positions=half).verdict == "agrees"
 
 

@@ -100,6 +100,17 @@ def test_axes_of_ids() -> None:
         assert seen.layers[0].query.positions[0, 8].tolist() == [6, 6, 8]  # type: ignore[index]
 
 
+class Both(nn.Module):
+    """A tower of pictures and a model of text, in one run."""
+
+    def __init__(self, text: Any, tower: Any) -> None:
+        super().__init__()
+        self.text, self.tower = text, tower
+
+    def forward(self, picture: Any, **more: Any) -> Any:
+        return self.tower(**picture), self.text(**more)
+
+
 def test_text_beside_a_tower() -> None:
     """Layers of text are held against the text of a config, whose tower has as many pairs."""
     both = {
@@ -111,8 +122,11 @@ def test_text_beside_a_tower() -> None:
     angles.base(case.model)
     found = trace(case.model, {"input_ids": m.ids()}, expected=both).findings
     assert {(finding.layer, finding.field) for finding in found} == {(1, "base")}
-    tower = m.qwen_vision("sdpa")
-    assert trace(tower.model, tower.calls[0], expected=both).verdict == "agrees"
+    tower = m.qwen_vision("sdpa")  # of 24 cells, beside ids of 20 tokens
+    ids = torch.arange(20).expand(3, 1, 20)
+    inputs = {"input_ids": m.ids(1, 20), "position_ids": ids, "picture": tower.calls[0]}
+    seen = trace(Both(broken.qwen2_vl("sdpa").model, tower.model), inputs, expected=both)
+    assert (seen.verdict, len(seen.layers)) == ("agrees", 6)
 
 
 # --- wrappers -------------------------------------------------------------------------------------
@@ -244,3 +258,27 @@ def test_attentions_that_are_not_seen(name: str) -> None:
     assert (seen.verdict, seen.findings) == ("not compared", ())
     assert "other" in seen.unseen[0]
     assert text in seen.unseen[0]
+
+
+def one_of_expanded(q: Any, k: Any, v: Any) -> Any:
+    """Keys of one head for all, of which the second is not turned."""
+    k = k[:, :1].expand_as(q)
+    turned = posenc.rotate(ROPE, k)
+    k = torch.cat([turned[:, :1], k[:, 1:]], dim=1)
+    return nn.functional.scaled_dot_product_attention(posenc.rotate(ROPE, q), k, v)
+
+
+def test_expanded_heads() -> None:
+    """Heads that read the same numbers may still be turned otherwise."""
+    found = trace(Heads(one_of_expanded), m.ids(1, 9) % 20, expected=ROPE).findings
+    assert [(f.tensor, f.heads, f.field) for f in found] == [("key", (1,), "kind")]
+
+
+def test_sorts_of_expectation() -> None:
+    """A config, its reading and its facts are one thing."""
+    case = broken.llama("sdpa")
+    about = posenc.facts(case.expected)
+    traces = [trace(case.model, m.ids(1, 6), expected=own) for own in (about, about.reading)]
+    assert [str(seen).partition("held")[0] for seen in traces] == [
+        "agrees: 3 attentions ran on 6 tokens at positions 0 to 5, "
+    ] * 2

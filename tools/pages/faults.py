@@ -1,4 +1,4 @@
-"""The table of faults in released software, from `docs/data/faults.json`, which a test finds again."""
+"""The table of faults in released software: `docs/data/faults.json`, which a test finds again."""
 
 from __future__ import annotations
 

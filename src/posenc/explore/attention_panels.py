@@ -193,10 +193,9 @@ def _rounding(scene: Scene, numbers: np.ndarray) -> float:
 
 def _change(scene: Scene, view: attention.AttentionView) -> str:
     what = f"After the shift by {whole(scene['shift'])}" if scene["shift"] else "Not shifted"
-    bound = _rounding(scene, view.scores)
-    rounded = f"largest change ≤ {number(bound, 2)}, rounding."
-    largest = f"largest change {number(view.change, 2)}." if view.change > bound else rounded
-    return f"{what}: {largest if view.change else 'no change, the same bits.'}"
+    bound, size = _rounding(scene, view.scores), number(view.change, 2)
+    some = f"{size}." if view.change > bound else f"≤ {number(bound, 2)}, rounding."
+    return f"{what}: {f'largest change {some}' if view.change else 'no change, the same bits.'}"
 
 
 def _outcome(scene: Scene, view: attention.AttentionView, sentence: TypedSentence) -> str:
@@ -205,11 +204,13 @@ def _outcome(scene: Scene, view: attention.AttentionView, sentence: TypedSentenc
         return "No word has moved."
     if sentence.reads_as_typed:
         return "Equal words have changed places: the sentence is the same."
-    if view.equal.all():
-        bound = number(_rounding(scene, view.before), 2)
-        return f"The same outputs, a bag of words (largest difference ≤ {bound}, rounding)."
-    some = f"{whole(int(view.equal.sum()))} of {len(view.equal)} words get the same"
-    return f"{some} (largest difference {number(view.moved, 2)})."
+    alike, bound = int(view.equal.sum()), number(_rounding(scene, view.before), 2)
+    return (
+        f"The same outputs, a bag of words (largest difference ≤ {bound}, rounding)."
+        if view.equal.all()
+        else f"{whole(alike)} of {len(view.equal)} words get the same (largest difference "
+        f"{number(view.moved, 2)})."
+    )
 
 
 def terms(scene: Scene, columns: list[EncodingColumn], sentence: TypedSentence) -> list[Panel]:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Required, TypedDict
 
 from posenc.presets.row_types import AnyRule, RotaryRule, SourceRow, When
 
-Keys = list[str]
+Names = list[str]
 
 Writes = TypedDict(
     "Writes",
@@ -22,7 +22,7 @@ Writes = TypedDict(
 Variant = TypedDict(
     "Variant",
     {
-        "names": Annotated[Keys, "words of the file"],
+        "names": Annotated[Names, "words of the file"],
         "write": Annotated[dict[str, Any], "what they stand for, in keys of transformers"],
     },
 )
@@ -39,17 +39,17 @@ FormatRow = TypedDict(
         "name": Required[Annotated[str, "in code and on the command line"]],
         "title": Required[Annotated[str, "what the file is, for people"]],
         "source": Required[Annotated[list[SourceRow], "the code that reads such a file"]],
-        "parts": Annotated[Keys, "where in the file its keys may lie: `model.model_config`"],
-        "all": Required[Annotated[Keys, "keys that every such file has; `a|b` is either"]],
-        "none": Annotated[Keys, "keys that no such file has"],
+        "parts": Annotated[Names, "where in the file its keys may lie: `model.model_config`"],
+        "all": Required[Annotated[Names, "keys that every such file has; `a|b` is either"]],
+        "none": Annotated[Names, "keys that no such file has"],
         "when": Annotated[When | list[When], "what else holds of its keys"],
-        "names": Annotated[dict[str, Keys], "its spellings of a key of transformers"],
+        "names": Annotated[dict[str, Names], "its spellings of a key of transformers"],
         "defaults": Annotated[
             dict[str, Any], "what its code takes for what is left out, in keys of transformers"
         ],
         "writes": Annotated[list[Writes], "keys of transformers that several keys make"],
         "variants": Annotated[Variants, "numbers that a word of the file stands for"],
-        "silent": Annotated[Keys, "keys that speak of positions and change no number"],
+        "silent": Annotated[Names, "keys that speak of positions and change no number"],
         "entries": Required[Annotated[list[RotaryRule | AnyRule], "rules of what it does"]],
         "family": Annotated[str, "the model_type that says most of this in transformers"],
         "written": Annotated[

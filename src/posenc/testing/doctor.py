@@ -87,7 +87,7 @@ def doctor(
         The base, likewise.
     config : mapping or path, optional
         The config, where it does not stand beside the weights.
-    library : {"torch", "numpy", "jax"}, optional
+    library : {"torch", "numpy", "jax", "mlx"}, optional
         Whose arrays the engine takes, where that is not to be found out.
 
     Returns

@@ -14,10 +14,10 @@ from posenc._core.guard import foreign
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import CannotAsk, Reach
-from posenc.detect.subject.arrays import carried
+from posenc.detect.subject.arrays import LIBRARIES, carried
 
 Kind = Literal["table", "rotary", "bias"]
-Library = Literal["numpy", "torch", "jax"]
+Library = Literal["numpy", "torch", "jax", "mlx"]
 Status = Literal["pass", "fail", "refused", "not offered"]
 Array = Any
 
@@ -56,7 +56,7 @@ class Subject:
         Heads of a bias.
     axes : int
         Axes of the positions of a table.
-    library : {"torch", "numpy", "jax"}
+    library : {"torch", "numpy", "jax", "mlx"}
         Whose arrays go in and come out.
     spec : Spec, optional
         What it should compute; without it the laws alone are checked.
@@ -92,9 +92,10 @@ class Subject:
     asked: Any = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        for name, words in (("kind", KINDS), ("library", ("numpy", "torch", "jax"))):
+        for name, words in (("kind", KINDS), ("library", LIBRARIES)):
             if getattr(self, name) not in words:
-                expected = '"{}", "{}" or "{}"'.format(*words)
+                *first, last = (f'"{word}"' for word in words)
+                expected = f"{', '.join(first)} or {last}"
                 raise ArgumentError(mismatch(f"Subject: {name}", expected, getattr(self, name)))
         for name in ("dim", "heads", "axes"):
             if getattr(self, name) < 1:

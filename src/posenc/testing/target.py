@@ -64,7 +64,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     ----------
     spec : Spec
         A table, a rotation or a bias without parameters of its own.
-    library : {"torch", "numpy", "jax"}
+    library : {"torch", "numpy", "jax", "mlx"}
         What it runs on.
     name : str, optional
         In the score card; that of the class by default.
@@ -161,7 +161,7 @@ def adapt(
         In the score card.
     dim, heads : int
         Width of a head or row; heads of a bias. Those of `spec` by default; without one 64 and 8.
-    library : {"torch", "numpy", "jax"}, optional
+    library : {"torch", "numpy", "jax", "mlx"}, optional
         Of its arrays; found out by default.
     layout : str, optional
         Order of the axes of queries, as `"bhsd"`; found out by default.

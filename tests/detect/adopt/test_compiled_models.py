@@ -15,6 +15,7 @@ import transformers as hf
 from tools.models import adopt as zoo
 from tools.models.small_models import built
 
+from posenc.detect.adopt import fitting
 from posenc.torch import adopt
 from posenc.torch.adopted import AdoptedRotary
 from tests.tolerances import assert_close
@@ -155,8 +156,11 @@ def agree(name: str, **options: Any) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("qwen2_vl", "phi3", "gemma3"),
-        pytest.param("llama", marks=pytest.mark.slow("torch", "detect/adopt")),
+        "phi3",
+        *(
+            pytest.param(name, marks=pytest.mark.slow("torch", "detect/adopt"))
+            for name in ("llama", "qwen2_vl", "gemma3")
+        ),
     ],
 )
 def test_the_module_of_an_adopted_model_compiles_for_each_length(name: str) -> None:
@@ -195,6 +199,20 @@ def test_adopted_models_have_the_graphs_and_breaks_of_before(
     name: str, dynamic: bool | None
 ) -> None:
     agree(name, dynamic=dynamic)
+
+
+@pytest.mark.slow("torch", "detect/adopt")
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", [name for name in FAMILIES if name not in ("dynamic", "yarn")])
+def test_inductor_makes_the_same_of_an_adopted_model(name: str) -> None:
+    theirs, ours = both(name)
+    torch._dynamo.reset()
+    call = torch.compile(ours)
+    with torch.no_grad():
+        for count in LENGTHS[:3]:
+            step = {"input_ids": tokens(1, count), "use_cache": False}
+            received, old = call(**step).logits, theirs(**step).logits
+            assert float((received - old).abs().max()) <= ROOM * float(old.abs().max())
 
 
 @pytest.mark.costly
@@ -276,9 +294,8 @@ def training(model: Any, inputs: dict[str, Any]) -> Counts:
     return counts(gradients)
 
 
-def beside(name: str) -> None:
+def beside(theirs: Any) -> None:
     """Compiled, a model is the same after it was adopted, in no more graphs and breaks."""
-    theirs = built(name)
     inputs = zoo.given(theirs)
     ours = copy.deepcopy(theirs)
     adopt(ours)
@@ -301,13 +318,17 @@ def beside(name: str) -> None:
             assert float((one - other).abs().max()) <= room * size, way.__name__
 
 
-@pytest.mark.slow("torch", "detect/adopt")
-@pytest.mark.parametrize("name", ["gemma3_text", "wav2vec2-conformer", "gptj"])
-def test_a_compiled_type_beside_the_original(name: str) -> None:
-    beside(name)
+@pytest.mark.costly
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ["llama", "gemma3", "gptj"])
+def test_a_compiled_model_beside_the_original(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "END", 512)
+    torch.manual_seed(0)
+    beside(FAMILIES[name]().float().eval())
 
 
 @pytest.mark.slow("torch", "detect/adopt", release=True)
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", COMPILED)
 def test_every_compiled_type_beside_the_original(name: str) -> None:
-    beside(name)
+    beside(built(name))

@@ -17,7 +17,7 @@ hf = pytest.importorskip("transformers", reason="whose models are adopted")
 from posenc.detect.adopt import fitting  # noqa: E402
 from posenc.detect.facts import arrays  # noqa: E402
 from posenc.torch import adopt, release  # noqa: E402
-from posenc.torch.adopted import AdoptedSequence  # noqa: E402
+from posenc.torch.adopted_sequences import AdoptedSequence  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZES = {
@@ -133,6 +133,16 @@ def test_it_follows_the_dtype_and_a_cast_of_frequencies_is_made_good(name: str) 
     if name != "clvp":  # whose model takes cosines of angles in float32
         half = new(torch.zeros(1, 5, 16, dtype=torch.bfloat16))
         assert (half.dtype, half.shape) == (torch.bfloat16, (2, 5, 1, 1, 8))
+
+
+@each
+def test_a_model_on_the_meta_device(name: str) -> None:
+    with torch.device("meta"):
+        model = CASES[name][0]()
+    (row,) = adopt(model).replaced
+    new = model.get_submodule(row.path).to_empty(device="cpu")
+    exact = expected(phasors(new, 3).shape[-1], CASES[name][3], 600)
+    assert np.abs(phasors(new, 600) - exact).max() < EXACT
 
 
 def test_asking_leaves_what_it_remembers_of_the_last_sequence() -> None:

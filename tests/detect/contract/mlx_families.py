@@ -130,3 +130,40 @@ DIFFERENT: dict[tuple[str, str], tuple[str, ...]] = {
     ("falcon_h1", FIVE): ("dim", "frequencies"), ("falcon_h1", FOUR): ("dim",),
     ("minimax_m3_vl", FIVE): ("dim",), ("minimax_m3_vl", FOUR): ("dim",),
 }  # fmt: skip
+
+BASE = {
+    "hidden_size": 4096, "num_attention_heads": 32, "num_key_value_heads": 8,
+    "num_hidden_layers": 4, "intermediate_size": 11008, "vocab_size": 32000, "rms_norm_eps": 1e-5,
+    "max_position_embeddings": 8192, "rope_theta": 5e5,
+}  # fmt: skip
+EXPERT = {**EXPERTS, "moe_intermediate_size": 1408, "norm_topk_prob": True,
+          "routed_scaling_factor": 1.0, "first_k_dense_replace": 1,
+          "moe_layer_freq": 1}  # fmt: skip
+LATENT = {"q_lora_rank": 1536, "kv_lora_rank": 512, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
+          "v_head_dim": 128, "num_key_value_heads": 32}  # fmt: skip
+LLAMA3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 1024}  # fmt: skip
+# Families without a class in transformers, whose rows were read in mlx-lm.
+UNLISTED: dict[str, dict[str, Any]] = {
+    "Klear": {**BASE, **EXPERT, "num_experts": 8, "attention_bias": False, "mlp_only_layers": [],
+              "tie_word_embeddings": False, "decoder_sparse_step": 1},
+    "baichuan_m1": {**BASE, "conv_window": 2, "sliding_window": 4096, "sliding_window_layers": [1],
+                    "num_swa_attention_heads": 32, "num_swa_key_value_heads": 8,
+                    "tie_word_embeddings": False},
+    "deepseek": {**BASE, **EXPERT, "rope_scaling": {"type": "linear", "factor": 2.0}},
+    "exaone": {**BASE, "num_layers": 4, "layer_norm_epsilon": 1e-5, "rope_scaling": LLAMA3},
+    "iquestloopcoder": {**BASE, "head_dim": 128},
+    "kimi_vl": {"text_config": {"model_type": "deepseek_v3", **BASE, **EXPERT, **LATENT},
+                "vision_config": {"model_type": "moonvit"}},
+    "lille-130m": {"n_embd": 640, "n_head": 10, "n_kv_heads": 2, "n_layer": 4, "block_size": 512,
+                   "vocab_size": 32000, "rope_theta": 5e5, "layer_norm_eps": 1e-5},
+    "nanbeige": {**BASE, "head_dim": 128},
+    "openelm": {"head_dim": 64, "num_transformer_layers": 2, "model_dim": 1280, "vocab_size": 32000,
+                "ffn_dim_divisor": 256, "num_query_heads": [12, 12], "num_kv_heads": [3, 3],
+                "ffn_multipliers": [0.5, 1.0], "rope_freq_constant": 20000},
+    "plamo": {**BASE, "n_shared_head": 8},
+    "talkie": {**BASE, "head_dim": 128},
+    "telechat3": {**BASE, "head_dim": 128, "mlp_bias": False, "attention_bias": False,
+                  "tie_word_embeddings": False},
+    "youtu_llm": {**BASE, **LATENT},
+}  # fmt: skip

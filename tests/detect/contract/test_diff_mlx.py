@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import posenc
 from posenc.detect.contract.comparison import held
 from posenc.detect.contract.comparison.compare import comparison
+from posenc.detect.contract.sides import mlx
 from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.sides import side_of
 from tests.detect.contract.mlx_families import (
     DIFFERENT,
     FOUR,
     UNBUILT,
+    UNLISTED,
     Outcome,
     configs,
     knows,
@@ -79,6 +83,23 @@ def test_a_config_that_no_class_builds_is_told_in_its_words() -> None:
         posenc.diff(posenc.RoPE(64, pairing="half"), "engine:mlx")
 
 
+def test_layers_that_differ_in_one_number_are_asked_apart() -> None:
+    """A printed array leaves out its middle."""
+    core = pytest.importorskip("mlx.core", reason="whose arrays are compared")
+    freqs = np.ones(2048, np.float32)
+    one, two = freqs.copy(), freqs.copy()
+    two[1000] = 2
+    a, b = (functools.partial(core.fast.rope, freqs=core.array(f)) for f in (one, two))
+    assert repr(a.keywords["freqs"]) == repr(b.keywords["freqs"])
+    assert mlx._settings(a) != mlx._settings(b)
+    assert mlx._settings(a) == mlx._settings(functools.partial(a.func, **a.keywords))
+
+
+def test_layers_without_end_are_refused() -> None:
+    with pytest.raises(posenc.DataError, match="more than any model has"):
+        posenc.diff({**LLAMA, "num_hidden_layers": 10**9}, "engine:mlx")
+
+
 def test_every_family_that_both_know_is_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each difference is one that is known, and no more families than four do not build."""
     monkeypatch.setattr(held, "SECONDS", 0.2)  # of a survey
@@ -105,3 +126,12 @@ def test_a_fault_of_the_page_is_found_again(row: dict[str, Any]) -> None:
     found = comparison(side_of(config), of_mlx(config, "mlx", (row["package"],)))
     first = found.rows[0]
     assert (first.field, first.a, first.b) == (row["field"], row["config says"], row["class does"])
+
+
+@pytest.mark.parametrize("model_type", UNLISTED)
+def test_a_family_without_a_class_in_transformers_is_its_class_in_mlx(model_type: str) -> None:
+    config = UNLISTED[model_type]
+    row = outcome("mlx_lm", model_type, {"model_type": model_type, **config})
+    assert not row.error
+    assert row.compared, row
+    assert row.fields == ()

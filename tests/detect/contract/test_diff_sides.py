@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import itertools
 import json
+import sys
 import types
 from pathlib import Path
 from typing import Any
@@ -808,3 +809,10 @@ def test_sines_beside_cosines_are_read_as_what_turns(
     found = posenc.diff({**config, "n_positions": 256}, path)
     assert [row.field for row in found.differences] == fields
     assert any("from 1 to 256: edges" in row for row in found.compared)
+
+
+def test_an_engine_whose_library_is_absent_is_said_to_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "mlx.core", None)
+    config = {"model_type": "llama", "head_dim": 64, "rope_theta": 1e4}
+    with pytest.raises(posenc.DependencyError, match=r"mlx.core, which mlx-lm computes with"):
+        posenc.diff(config, "engine:mlx")

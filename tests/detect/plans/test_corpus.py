@@ -309,7 +309,8 @@ def test_a_config_that_transformers_loads_and_saves_has_the_same_plan(id_: str) 
         assert after.errors
     elif plans[0] != plans[1]:
         told = " ".join(before.warnings)
-        assert "authors' code" in told or "written for other code" in told or "of the whole" in told
+        told_why = ("authors' code", "written for other code", "of the whole", "does not look")
+        assert any(why in told for why in told_why)
 
 
 def test_the_rule_that_transformers_writes_beside_the_files_own() -> None:

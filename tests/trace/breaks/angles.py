@@ -43,7 +43,7 @@ def scaling_left_out(model: nn.Module) -> None:
 
 def base_everywhere(model: nn.Module) -> None:
     """A port that reads `rope_theta` and not the one of local layers."""
-    for index in range(5):
+    for index in range(len(model.model.layers) - 1):
         with_angles(
             layer(model, index), lambda cos, sin: cos_sin(line(cos), ladder(1e6, cos.shape[-1]))
         )

@@ -44,7 +44,8 @@ from posenc.detect.adopt.trial import Trial, forget
 from posenc.detect.facts import ASKED, facts
 from posenc.detect.subject import refuse_if
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import AdoptedRotary, AdoptedSequence, CosSinForm, SequenceRotary
+from posenc.torch.adopted import AdoptedRotary, CosSinForm
+from posenc.torch.adopted_sequences import AdoptedSequence, SequenceRotary
 
 Swap = tuple[list[Place], AdoptedRotary]  # where a module stands, and the one for its place
 
@@ -163,8 +164,12 @@ def adopt(
             forms[label] = tried
             replaced.append(_replacement(one, label, entry, own, tried, other=tried != form))
         specs = [entry.spec for entry, _ in one.forms.values()]
-        kind = AdoptedSequence if isinstance(one.asked, SequenceRotary) else AdoptedRotary
-        swaps.append((one.places, kind(one.module, forms, specs)))
+        new = (
+            AdoptedSequence(one.asked, one.module, forms, specs)
+            if isinstance(one.asked, SequenceRotary)
+            else AdoptedRotary(one.module, forms, specs)
+        )
+        swaps.append((one.places, new))
     covered = [spec for _, new in swaps for spec in new.encodings] + [row.spec for _, row in stored]
     replaced += [row for table, row in stored if not table.same]
     left += [why for e in reading if not covers(e.spec, covered) for why in why_left(e)]

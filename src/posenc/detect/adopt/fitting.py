@@ -28,8 +28,9 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import diffusion
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import CosSinForm, FormedCosSin, SequenceRotary
+from posenc.torch.adopted import CosSinForm, FormedCosSin
 from posenc.torch.adopted_axes import AdoptedAxes
+from posenc.torch.adopted_sequences import SequenceRotary
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 END, SECONDS = 2**20, 10.0  # of a survey

@@ -34,7 +34,8 @@ from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.torch.adopted import AdoptedRotary, CosSinForm, SequenceRotary, is_dispatched, unhooked
+from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
+from posenc.torch.adopted_sequences import SequenceRotary
 
 LIBRARIES = ("transformers", "torch", "posenc")
 

@@ -217,12 +217,12 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     spec = question.spec
     values = _sized(values, spec, question.counted)
     pairs = _wrong(spec, values, question)
-    wrong, off = pairs.any(axis=-1), pairs.any(axis=(0, 1))
+    wrong, off = (np.asarray(pairs.any(axis=own)) for own in (-1, (0, 1)))
     if not wrong.any():
-        still = _wrong(spec, np.ones_like(values), question)  # what does not turn at all
-        if not still.any():
-            return HeadReading(group, why=UNTOLD)
-        return HeadReading(group, spec, question.places)
+        still = np.ones_like(values)  # what does not turn at all
+        turns_here = _wrong(spec, still, question).any()
+        seen = HeadReading(group, spec, question.places)
+        return seen if turns_here else HeadReading(group, why=UNTOLD)
     if not _wrong(spec, values.conj(), question).any():
         return HeadReading(
             group, spec, question.places, (TensorFault("pairing.direction", "forward", "backward"),)
@@ -231,9 +231,9 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     some = wrong[far].mean() < SOME if far.any() else False
     tokens = tuple(np.flatnonzero(wrong.any(axis=0)).tolist()) if some else ()
     placed = located(spec, values, question, wrong)
-    if placed is not None and (placed == question.places)[wrong].all():
-        placed = None  # they are nearest to where they are, and still off
-    if placed is not None:
+    moved = None
+    # Or else they are nearest to where they are, and still off.
+    if placed is not None and (placed != question.places)[wrong].any():
         moved = HeadReading(group, spec, placed, (_moved(placed, question, wrong, tokens),))
         shift = len(np.unique((placed - question.places)[wrong])) == 1
         twice = (placed == 2 * question.places)[wrong].all()
@@ -241,12 +241,11 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
             return moved
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):
-        if placed is not None:
-            return moved
-        other = None if some else _other(group, values, question)
-        if other is not None:
+        if moved is None and not some and (other := _other(group, values, question)) is not None:
             differences = tuple(_differing(spec, other, question.width))
-            return HeadReading(group, other, question.places, differences)
+            moved = HeadReading(group, other, question.places, differences)
+        if moved is not None:
+            return moved
     few = off.sum() <= max(1, min(sentences.FEW, len(off) // 4))
     few = tuple(np.flatnonzero(off).tolist()) if few else ()
     faults = tuple(

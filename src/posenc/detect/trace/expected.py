@@ -92,9 +92,7 @@ def expectations(expected: Any, model: Any) -> Expectations:
             layers = {n: _of_specs([*entry.specs]) for n, entry in enumerate(expected)}
             return Expectations("the plan", {"": functools.partial(_listed, layers)})
         case Facts():
-            return _of_reading(expected.reading, "the facts")
-        case Reading():
-            return _of_reading(expected, "the reading")
+            expected = expected.reading
     refuse_if(
         isinstance(expected, type)
         or not (isinstance(expected, (Mapping, str, Path)) or hasattr(expected, "to_dict")),
@@ -103,7 +101,8 @@ def expectations(expected: Any, model: Any) -> Expectations:
                  type(expected).__name__),
         ArgumentError,
     )  # fmt: skip
-    return _of_reading(facts(expected).plan, "the config")
+    plan = expected if isinstance(expected, Reading) else facts(expected).plan
+    return _of_reading(plan, "the config")
 
 
 def _of_specs(specs: list[Spec]) -> Expected:

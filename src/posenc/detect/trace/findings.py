@@ -300,7 +300,7 @@ def _judge_scale(judged: Judgement, seen: Seen, expected: Expected, *, read: boo
     room = COARSE if coarse else CLOSE
     if math.isnan(total):
         judged.leave("scores", "their scale, because no key is seen, or its numbers are NaN")
-    elif expected.scale is None and read:
+    elif expected.scale is None and read and total:
         judged.scale = UnstatedScale(total, usual, room)
     elif abs(total / usual - 1) > room:
         judged.add("scores", TensorFault("scale", f"{usual:.6g}", f"{total:.6g}"))

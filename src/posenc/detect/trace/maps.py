@@ -223,15 +223,13 @@ def _fill(mapping: LinearMap, ask: Seeds, reach: np.ndarray) -> None:
 def _ordered(mapping: LinearMap, starts: np.ndarray) -> LinearMap:
     """Inputs of several leaves in the order of the channels that they reach."""
     flat = mapping.inputs.reshape(-1, mapping.inputs.shape[-1])
-    leaf = np.searchsorted(starts, flat[int(np.argmax((flat >= 0).sum(axis=1)))], side="right")
-    if len({*leaf.tolist()}) < 2 or not len(mapping.entries):
-        return mapping
-    middle = {
-        number: float(mapping.entries[leaf[mapping.entries[:, 0]] == number, 1].mean())
-        for number in {*leaf[mapping.entries[:, 0]].tolist()}
-    }
-    blocks = sorted({*leaf.tolist()}, key=lambda number: middle.get(number, 0.0))
-    order = np.concatenate([np.flatnonzero(leaf == number) for number in blocks])
-    mapping.inputs = mapping.inputs[..., order]
-    mapping.entries[:, 0] = np.argsort(order)[mapping.entries[:, 0]]
+    fullest = flat[int(np.argmax((flat >= 0).sum(axis=1)))]
+    leaf = np.unique(np.searchsorted(starts, fullest, side="right"), return_inverse=True)[1]
+    if leaf.any() and len(mapping.entries):
+        number, channel = mapping.entries.T
+        count = np.maximum(np.bincount(leaf[number], minlength=leaf.max() + 1), 1)
+        middle = np.bincount(leaf[number], channel, leaf.max() + 1) / count
+        order = np.argsort(middle[leaf], kind="stable")
+        mapping.inputs = mapping.inputs[..., order]
+        mapping.entries[:, 0] = np.argsort(order)[number]
     return mapping

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_leaves, tree_map_only
+from torch.utils._pytree import tree_leaves
 
 NAMES = {
     kind: frozenset(names.split())
@@ -102,7 +102,6 @@ class Recorder(TorchFunctionMode):
             args = (args[0], args[0])
         if OPAQUE.search(name) and name != FUSED:
             self._miss(f"{name} is one function, inside which nothing is seen")
-            args, kwargs = tree_map_only(Tensor, Tensor.detach, (args, kwargs))
         result = _with_gradients(func, args, kwargs)
         with torch.inference_mode(False), torch.enable_grad():
             return self._seen(name, args, kwargs, result)

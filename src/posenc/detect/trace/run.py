@@ -33,7 +33,9 @@ from posenc.detect.trace.scores import scores_of
 from posenc.detect.trace.state import kept, without_graphs
 from posenc.detect.trace.turned import find_outputs, mixes, output_turned, turned
 
-ANCESTORS = 6  # cuts that are followed to tell whether queries and keys are of one sequence
+# Cuts that are followed to tell whether queries and keys are of one sequence. Six lead from a
+# decoder to its encoder, through the attention before.
+ANCESTORS = 5
 
 
 @checked_call

@@ -31,6 +31,13 @@ function unpacked({ data, shape }, Type = Uint8Array) {
   return new Grid(new Type(bytes.buffer), shape);
 }
 
+/** A number of 16 bits, as the weights are stored. */
+function half(bits) {
+  const [exponent, fraction] = [(bits >> 10) & 31, (bits & 1023) / 1024];
+  const size = exponent ? (1 + fraction) * 2 ** (exponent - 15) : fraction * 2 ** -14;
+  return bits & 0x8000 ? -size : size;
+}
+
 /** What a control shows of a field, with its present text. */
 function control([field, text], shape) {
   const { key, label, kind, low, high, step, scale, options, hint, section, plays } = field;
@@ -112,7 +119,7 @@ export function local(data) {
   describe(data.grammar);
   const known = new Set([...Object.values(data.shapes).flatMap(({ fields }) => fields.map(({ key }) => key)), "p", "j"]);
   const palettes = Object.fromEntries(Object.entries(data.palette).map(([theme, { series, ...maps }]) => [theme, { ...Object.fromEntries(Object.entries(maps).map(([name, map]) => [name, unpacked(map)])), series }]));
-  const weights = Object.fromEntries(Object.entries(data.heads.weights).map(([name, rows]) => [name, unpacked(rows, Float32Array)]));
+  const weights = Object.fromEntries(Object.entries(data.heads.weights).map(([name, rows]) => [name, { data: Float32Array.from(unpacked(rows, Uint16Array).data, half), shape: rows.shape }]));
   const heads = { about: data.heads.about, weights };
   const views = Object.keys(VIEWS).map((id) => ({ id, label: data.shapes[id].label, title: data.shapes[id].title }));
   return async ({ query }) => {

@@ -213,6 +213,7 @@ export function tableFrame(scene) {
     cursor: tableCursor(scene, table),
     zoom: { x: { from: "j0", to: "j1", min: 0, max: table.d }, y: { from: "p0", to: "p1", min: s, max: s + L } },
     table: numbersOf(scene, table),
+    dead: ["parts"],
   };
 }
 

@@ -20,13 +20,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import bad_data
+from posenc._core.errors import DataError, bad_data
 from posenc._core.guard import foreign, offline
 from posenc._core.numeric.arrangement import Arrangement
 from posenc.detect.contract.contract import Part
-from posenc.detect.contract.sides.side import LAYER, Comparand, Implementation
+from posenc.detect.contract.sides.side import LAYER, Comparand, Implementation, digest_of
 from posenc.detect.facts.folders import library, without_code
+from posenc.detect.facts.model import facts
 from posenc.detect.subject import refuse_if
+from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.calling import without_repeats
 
 PACKAGES = ("mlx_lm", "mlx_vlm")  # in the order in which a class is looked for
@@ -39,7 +41,7 @@ APART = re.compile(r"vision|audio|image|video|speech")  # in names of parts that
 COUNTED = 2**14  # tokens of a run in which one stands at its place
 
 
-class Turn(NamedTuple):
+class RotationInUse(NamedTuple):
     """What turned queries in a run: where, by what, and how wide a head it was handed."""
 
     path: str
@@ -72,6 +74,8 @@ def of_mlx(config: Mapping[str, Any], name: str, packages: Sequence[str] = PACKA
     if "model_type" not in config:
         todo = "Write engine:mlx=CONFIG."
         raise bad_data(caller, "a config with model_type, which names the class", "none", todo)
+    for error in facts(config).plan.errors:  # a class would build layers without end
+        refuse_if("more than any model has" in error, f"{caller}: {error}", DataError)
     with _building(caller):
         model, remarks = built(without_code(dict(config)), packages)
         turns = used(model, core)
@@ -151,9 +155,9 @@ def _of_vlm(utils: Any, config: dict[str, Any]) -> Callable[[dict[str, Any]], An
     def make(data: dict[str, Any]) -> Any:
         empty: dict[str, Any] = {f"{part}_config": {} for part in ("text", "vision", "audio")}
         data = {**empty, **{key: value for key, value in data.items() if value is not None}}
-        made = home.ModelConfig.from_dict(data)
+        whole = home.ModelConfig.from_dict(data)
         parts = ["text", "vision", "perceiver", "projector", "audio"]
-        return home.Model(utils.update_module_configs(made, home, data, parts))
+        return home.Model(utils.update_module_configs(whole, home, data, parts))
 
     return make
 
@@ -186,7 +190,7 @@ def _with_stand_ins(
 # --- which of its modules turn queries ------------------------------------------------------------
 
 
-def used(model: Any, core: Any) -> list[Turn]:
+def used(model: Any, core: Any) -> list[RotationInUse]:
     """What turns queries in a run of two tokens, each place once, in the order of the calls.
 
     A module counts where its name or class says so and it changes what it is handed; a call of
@@ -195,7 +199,7 @@ def used(model: Any, core: Any) -> list[Turn]:
     paths = {id(module): path for path, module in model.named_modules()}
     stack: list[str] = []  # paths of the modules whose call has not ended
     inside: list[str] = []  # such ones among them
-    turns: dict[Any, Turn] = {}
+    turns: dict[Any, RotationInUse] = {}
 
     def tell(function: Any, arguments: Mapping[Any, Any], answer: Any) -> None:
         x: Any = next(iter(arguments.values()), None)
@@ -203,7 +207,9 @@ def used(model: Any, core: Any) -> list[Turn]:
         if hasattr(x, "ndim") and x.ndim > 2 and answer is not x:
             layers = [n for path in reversed(stack) for n in LAYER.findall(path)[-1:]]
             layer = int(layers[0]) if layers else None
-            turn = Turn(stack[-1], layer, function, (answer[0] if tables else x).shape[-1], tables)
+            turn = RotationInUse(
+                stack[-1], layer, function, (answer[0] if tables else x).shape[-1], tables
+            )
             turns.setdefault((turn.path, layer, _settings(function)), turn)
 
     def watched(call: Callable[..., Any], module: Any, *args: Any, **more: Any) -> Any:
@@ -226,7 +232,7 @@ def used(model: Any, core: Any) -> list[Turn]:
             tell(functools.partial(own, *args, **more), {"x": x}, answer)
         return answer
 
-    own = core.fast.rope
+    own, idle = core.fast.rope, lambda *_: None
     with contextlib.ExitStack() as after:
         kind: Any
         for kind in {type(module) for module in model.modules()}:
@@ -237,32 +243,28 @@ def used(model: Any, core: Any) -> list[Turn]:
             ))  # fmt: skip
             kind.__call__ = functools.partialmethod(functools.partial(watched, call))
         # What is asked for in between would compute weights at their published size.
-        for place, name, stand_in in ((core.fast, "rope", rope), (core, "eval", _idle),
-                                      (core, "async_eval", _idle)):  # fmt: skip
+        for place, name, stand_in in ((core.fast, "rope", rope), (core, "eval", idle),
+                                      (core, "async_eval", idle)):  # fmt: skip
             after.callback(setattr, place, name, getattr(place, name))
             setattr(place, name, stand_in)
         getattr(model, "language_model", model)(core.array([[0, 1]]))
     return [*turns.values()]
 
 
-def _idle(*_: Any) -> None:
-    """In place of what computes."""
-
-
 def _settings(function: Any) -> Any:
-    """What tells modules apart that are called alike."""
+    """What tells modules apart that are called alike: their class, and all numbers they hold."""
     if isinstance(function, functools.partial):
-        return repr((function.args, sorted(function.keywords.items())))
-    return type(function), repr(sorted(
-        (key, np.asarray(value).tobytes() if hasattr(value, "dtype") else repr(value))
-        for key, value in {**vars(function), **function}.items() if key not in ("_no_grad",)
-    ))  # fmt: skip
+        own, state = repr(function.args), function.keywords
+    else:
+        own, state = repr(type(function)), {**vars(function), **function}
+    arrays = {key: digest_of(numbers(v)) for key, v in state.items() if hasattr(v, "dtype")}
+    return own, repr(sorted(({k: repr(v) for k, v in state.items()} | arrays).items()))
 
 
 # --- what they answer -----------------------------------------------------------------------------
 
 
-def _implementation(turn: Turn, core: Any, part: Part) -> Implementation:
+def _implementation(turn: RotationInUse, core: Any, part: Part) -> Implementation:
     """It as code that is asked by the names of its methods."""
     method, answer = ("cos_sin", _tables) if turn.tables else ("rotate", _rotate)
     width = max(turn.width, getattr(part.spec, "dim", 0))  # of a narrower head less turns
@@ -272,7 +274,7 @@ def _implementation(turn: Turn, core: Any, part: Part) -> Implementation:
     return code
 
 
-def _rotate(core: Any, turn: Turn, x: Any, positions: Any) -> Any:
+def _rotate(core: Any, turn: RotationInUse, x: Any, positions: Any) -> Any:
     """Queries (batch, heads, seq, channels) where they stand: a run, or each token as a row."""
     places = np.asarray(positions)
     if len(places) and np.array_equal(places, places[0] + np.arange(len(places))):
@@ -287,7 +289,7 @@ def _rotate(core: Any, turn: Turn, x: Any, positions: Any) -> Any:
     return out.reshape(rows.shape).transpose(1, 2, 0, 3)
 
 
-def _in_place(core: Any, turn: Turn, x: Any, places: np.ndarray) -> Any:
+def _in_place(core: Any, turn: RotationInUse, x: Any, places: np.ndarray) -> Any:
     """Tokens at their places in a run from 0 on, one for each time that a position comes."""
     end = int(places.max()) + 1
     refuse_if(end > COUNTED, f"{turn.path} takes a run of tokens, and {end:,} are too many")
@@ -300,7 +302,7 @@ def _in_place(core: Any, turn: Turn, x: Any, places: np.ndarray) -> Any:
     return out
 
 
-def _tables(core: Any, turn: Turn, positions: Any) -> Any:
+def _tables(core: Any, turn: RotationInUse, positions: Any) -> Any:
     """Cosines and sines of positions (seq,) or (seq, axes)."""
     ids = positions[None] if positions.ndim == 1 else positions.T[:, None]
     cos, sin = turn.function(core.zeros((1, 1, len(positions), turn.width)), ids)
