@@ -61,16 +61,14 @@ class TrainedLosses:
 def trained_losses() -> TrainedLosses:
     """The losses that come with posenc."""
     stored = json.loads(LOSSES.read_text(encoding="utf-8"))
-    return TrainedLosses(
-        **stored,
-        curves={
-            name: LossCurve(
-                seeds=curve.pop("seeds"),
-                **{part: np.array(numbers) for part, numbers in curve.items()},
-            )
-            for name, curve in stored.pop("curves").items()
-        },
-    )
+    curves = {
+        name: LossCurve(
+            seeds=curve.pop("seeds"),
+            **{part: np.array(numbers) for part, numbers in curve.items()},
+        )
+        for name, curve in stored.pop("curves").items()
+    }
+    return TrainedLosses(**stored, curves=curves)
 
 
 @functools.cache

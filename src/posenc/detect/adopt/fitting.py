@@ -263,9 +263,10 @@ def distance(
 
     bench = _Distances(subject_of(module, label, form), expected)
     end = min(END, COUNTED) if isinstance(module, SequenceRotary) else END
+    choice = bench.held(end, SECONDS)  # fills what is off
     return Distance.of(
         np.array([*bench.off]), np.array([*bench.off.values()]), max((length or 4096) - 1, 1),
-        bench.held(end, SECONDS).reach,
+        choice.reach,
     )  # fmt: skip
 
 
