@@ -141,7 +141,8 @@ def _phasors(spec: RoPE, places: Tensor) -> Tensor:
 
 @functools.lru_cache(maxsize=256)
 def _axes(trained: str, spec: str, name: str) -> AdoptedAxes:
-    return AdoptedAxes(type(name, (), {})(), *map(registry.from_json, (trained, spec)))
+    specs: Any = map(registry.from_json, (trained, spec))
+    return AdoptedAxes(type(name, (), {})(), *specs)
 
 
 @torch.library.custom_op("posenc::adopted_axes", mutates_args=())

@@ -252,16 +252,17 @@ def theme_of(library: Any, frame: Frame, ax: Any) -> palette.Theme:
     if page is None or to_rgba(page)[3] == 0:
         return palette.theme("light")
     keys = {"ink": "text.color", "muted": "xtick.color", "rule": "axes.edgecolor"}
+    named: dict[str, Any] = {
+        k: to_hex(colour)
+        for k, colour in {name: changed(library, key) for name, key in keys.items()}.items()
+        if colour is not None
+    }
     return replace(
         palette.theme(
             "dark" if palette.to_oklab(np.array(to_rgba(page)[:3]) * 255)[0] < 0.5 else "light"
         ),
         page=to_hex(page),
-        **{
-            k: to_hex(colour)
-            for k, colour in {name: changed(library, key) for name, key in keys.items()}.items()
-            if colour is not None
-        },
+        **named,
     )
 
 
