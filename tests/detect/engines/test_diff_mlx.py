@@ -16,7 +16,7 @@ from posenc.detect.contract.comparison.compare import comparison
 from posenc.detect.contract.sides import mlx
 from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.sides import side_of
-from tests.detect.contract.mlx_families import (
+from tests.detect.engines.mlx_families import (
     DIFFERENT,
     FOUR,
     UNBUILT,
