@@ -1,4 +1,4 @@
-"""NTK-aware scaling, the same by length, and interpolation with a ramp between (YaRN)."""
+"""Interpolation by wavelength with a ramp between, and a sharper softmax (YaRN)."""
 
 from __future__ import annotations
 
@@ -6,135 +6,10 @@ import math
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
-from posenc._core.errors import bad_spec
 from posenc._core.numeric.ladder import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
 from posenc.scaling.base import Scaling, require_factor, require_length
-from posenc.scaling.per_axis import EachAxis
 
 APART = 0.001  # between bounds of the ramp that fall together: it becomes a step
-
-
-@final
-@dataclass(frozen=True)
-class NTK(EachAxis, Scaling):
-    """NTK-aware scaling (bloc97 2023; Peng et al. 2023, arXiv:2309.00071, section 3.1).
-
-        base' = base * factor ** (d / (d - 2))
-
-    Parameters
-    ----------
-    factor : float
-        At least 1. A tuple, one for each axis, gives a `PerAxis` of such rules, None where it is 1.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> rope = posenc.RoPE(4, pairing="half", scaling=posenc.scaling.NTK(4))
-    >>> posenc.frequencies(rope)
-    array([1.    , 0.0025])
-    """
-
-    factor: float
-    geometric: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Raise `SpecError` for factors below 1."""
-        require_factor(self.factor, "NTK")
-
-    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
-        """The larger base."""
-        return larger_base(base, numbers.number(self.factor), width, numbers, "NTK")
-
-
-def larger_base(
-    base: Number, factor: Number, width: int, numbers: RungArithmetic, caller: str
-) -> Number:
-    """Base * factor ** (width / (width - 2))."""
-    if width <= 2:
-        raise bad_spec(
-            caller,
-            "at least 2 pairs to an axis, as the first keeps its frequency",
-            f"a width of {width}",
-        )
-    if isinstance(base, float):  # a float's own power is what float32 code evaluates
-        return base * factor ** (width / (width - 2))
-    return base * numbers.exp(numbers.ln(factor) * width / (width - 2))
-
-
-@final
-@dataclass(frozen=True)
-class DynamicNTK(Scaling):
-    """Dynamic NTK scaling (emozilla 2023; Peng et al. 2023, arXiv:2309.00071, section 3.3).
-
-        base' = base * (factor * L / original_length - (factor - 1)) ** (d / (d - 2))
-        L     = max(length, original_length)
-
-    Every position turns by frequencies that depend on the length, so keys cached under one length
-    do not fit queries of another. The length is therefore an argument of every verb, never state:
-    choose it once for a sequence, or move the keys with `posenc.rerotate`.
-
-    Parameters
-    ----------
-    factor : float
-        At least 1.
-    original_length : int
-        Length of training; up to it nothing changes.
-    length : int, optional
-        Fixes the length. `spec.at(length)` sets it.
-
-    Examples
-    --------
-    >>> import posenc
-    >>> scaling = posenc.scaling.DynamicNTK(2, original_length=4096)
-    >>> rope = posenc.RoPE(128, pairing="half", scaling=scaling)
-    >>> posenc.frequencies(rope.at(4096))[-1] > posenc.frequencies(rope.at(8192))[-1]
-    np.True_
-    """
-
-    factor: float
-    _: KW_ONLY
-    original_length: int
-    length: int | None = None
-    geometric: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Raise `SpecError` for a factor below 1 or lengths that are none."""
-        require_factor(self.factor, "DynamicNTK")
-        require_length(self.original_length, "DynamicNTK")
-        least = self.original_length
-        self._require(
-            self.length is None or self.length >= least,
-            "length",
-            f"at least the original length {least}, at which nothing changes",
-        )
-
-    @property
-    def needs_length(self) -> bool:
-        """Whether the length is still open."""
-        return self.length is None
-
-    @property
-    def lengths(self) -> tuple[int, int | None] | None:
-        """The first length with frequencies of its own; every longer one has others."""
-        return None if self.length else (self.original_length, None)
-
-    def at(self, length: int) -> DynamicNTK:
-        """The scaling for sequences of `length` positions, unless a length is fixed already."""
-        return (
-            self.replace(length=max(length, self.original_length)) if self.length is None else self
-        )
-
-    def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
-        """The base for the length."""
-        length = self.original_length if self.length is None else self.length
-        factor, original = numbers.number(self.factor), numbers.number(self.original_length)
-        return larger_base(
-            base,
-            factor * numbers.number(length) / original - (factor - 1),
-            width,
-            numbers,
-            "DynamicNTK",
-        )
 
 
 @final
@@ -252,12 +127,8 @@ class YaRN(Scaling):
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""
         factor = rungs.numbers.number(self.factor)
-        return rungs.with_frequencies(
-            [
-                f * (1 - t) + f / factor * t
-                for f, t in zip(rungs.frequencies, self.share(rungs), strict=True)
-            ]
-        )
+        pairs = zip(rungs.frequencies, self.share(rungs), strict=True)
+        return rungs.with_frequencies([f * (1 - t) + f / factor * t for f, t in pairs])
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""

@@ -19,7 +19,7 @@ from posenc._core.errors import bad_argument, bad_data, mismatch
 from posenc._core.numeric.ladder import FLOAT
 from posenc._core.reading import Layer, Reading
 from posenc.functional import frequencies
-from posenc.scaling.yarn import larger_base
+from posenc.scaling.ntk import larger_base
 
 FAST = 32.0  # turns within the trained length from which a pair counts as fast
 LOST = 1.01  # stretch from which a fast pair has lost its step

@@ -19,7 +19,7 @@ from posenc._core.numeric.ladder import Ladder
 from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
 from posenc.scaling.mixed_ntk import MixedNTK
-from posenc.scaling.yarn import NTK
+from posenc.scaling.ntk import NTK
 
 MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
 GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for

@@ -24,7 +24,8 @@ from posenc.scaling.base import Scaling
 from posenc.scaling.linear import Linear
 from posenc.scaling.llama3 import Llama3
 from posenc.scaling.multipliers import Multipliers
-from posenc.scaling.yarn import NTK, YaRN
+from posenc.scaling.ntk import NTK
+from posenc.scaling.yarn import YaRN
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 
