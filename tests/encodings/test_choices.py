@@ -86,6 +86,7 @@ ELSEWHERE: dict[tuple[str, str, Any], tuple[str, str]] = {
 }
 
 
+@functools.cache
 def classes() -> dict[str, type[Value]]:
     """The encodings, the scalings, and the values that their fields hold."""
     scalings = [name for name, module in VALUES.items() if module.startswith("posenc.scaling")]

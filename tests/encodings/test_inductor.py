@@ -3,10 +3,12 @@
 
 Tests of numbers hold eager code to its bounds, and the bits here are those of eager code.
 
-Its compiler takes seconds for each function, so it is slow tests that compile each module alone.
+Its compiler takes seconds for each function, and those of phases 40, so slow tests compile these.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
@@ -42,19 +44,42 @@ def bits(got: Tensor, want: Tensor) -> None:
     torch.testing.assert_close(got, want, rtol=0, atol=0, equal_nan=True)
 
 
-@pytest.mark.costly
-def test_what_it_compiles() -> None:
-    """In one test, as its compiler takes seconds to start in a process."""
+@pytest.fixture
+def inductor() -> Iterator[None]:
+    """Its compiler in this process: a pool of them starts slowly."""
     import torch._inductor.config as inductor
 
-    with inductor.patch(compile_threads=1):  # a pool of processes starts slowly
-        tables_in_one_function()
-        flex_equals_dense(BY_INDUCTOR, "inductor", torch.arange(32, 160), torch.arange(160))
-
-
-def tables_in_one_function() -> None:
-    """Any length, far positions, real ones, and lookups beyond a learned table, which are NaN."""
     torch._dynamo.reset()
+    with inductor.patch(compile_threads=1):
+        yield
+
+
+def looked_at(length: int) -> tuple[Tensor, Tensor]:
+    """Positions in a learned table and beyond it, and which are inside."""
+    where = torch.arange(length) % 13 - 1
+    where[2:5] = torch.tensor(OUTSIDE)
+    return where, (where >= -1) & (where < 12)
+
+
+@pytest.mark.costly
+@pytest.mark.usefixtures("inductor")
+def test_what_it_compiles() -> None:
+    """In one test, as its compiler takes seconds to start in a process."""
+    learned = PositionTable(LEARNED).eval()
+    compiled = torch.compile(learned, fullgraph=True, dynamic=True)
+    for length in (1030, 1029, 130):
+        x, (where, inside) = torch.randn(2, length, 8), looked_at(length)
+        with torch.no_grad():
+            looked_up = compiled(x, positions=where)
+            bits(looked_up[:, inside], learned(x[:, inside], positions=where[inside]))
+            assert looked_up[:, ~inside].isnan().all()
+    flex_equals_dense(BY_INDUCTOR, "inductor", torch.arange(32, 160), torch.arange(160))
+
+
+@pytest.mark.slow("_core", "functional", "torch", "encodings/table")
+@pytest.mark.usefixtures("inductor")
+def test_tables_in_one_function() -> None:
+    """Any length, far positions, real ones, and lookups beyond a learned table, which are NaN."""
     table, learned = PositionTable(TABLE).eval(), PositionTable(LEARNED).eval()
 
     def model(
@@ -72,9 +97,7 @@ def tables_in_one_function() -> None:
             17 * (length // 65)
         )
         x = torch.randn(2, length, 8, generator=generator)
-        where = torch.arange(length) % 13 - 1
-        where[2:5] = torch.tensor(OUTSIDE)
-        inside = (where >= -1) & (where < 12)
+        where, inside = looked_at(length)
         with torch.no_grad():
             added, looked_up, counted, turned, waves = compiled(x, where, offset, far, real)
             bits(added, table(x, offset=offset))

@@ -429,7 +429,7 @@ def test_command_refuses(args: tuple[str, ...], code: int, word: str) -> None:
     [
         ("naive_rope.py:subject", 1, ["calls"]),
         ("posenc:RoPE", 4, []),
-        ("naive_rope.py:nothing", 4, ["nothing"]),
+        pytest.param("naive_rope.py:nothing", 4, ["nothing"], marks=pytest.mark.slow("testing")),
     ],
 )
 @pytest.mark.costly

@@ -27,20 +27,6 @@ TINY = ["steps=2", "batch=2", "width=8", "heads=2", "hidden=8", "examples=4"]
 SET = [part for text in TINY for part in ("--set", text)]
 
 
-def posenc_study(*args: str, cwd: Path, **more: object) -> subprocess.CompletedProcess[str]:
-    """The command as a process."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
-    return subprocess.run(
-        [sys.executable, "-m", "posenc.cli", "study", *args],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        env={**environment, "PYTHONPATH": SOURCES},
-        timeout=170,
-        **more,  # type: ignore[call-overload]
-    )
-
-
 def invoke(*args: str) -> Result:
     return CliRunner().invoke(command, list(args))
 
@@ -49,8 +35,9 @@ def invoke(*args: str) -> Result:
 def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """`smoke` with almost no steps: run, run again, look, report, export, report of the export."""
     run = ("run", "smoke", *SET, "--workers", "1", "--json")
-    done = posenc_study(*run, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    done = invoke(*run)
+    assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {
         "store": "study.sqlite", "finished": 4, "failed": 0, "skipped": 0, "deaths": 0
     }  # fmt: skip
@@ -59,7 +46,6 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     assert {r.cell.encoding for r in results.records} == set(TIERS["smoke"][0].encodings)
     assert results.provenances[0]["posenc"] == posenc.__version__
 
-    monkeypatch.chdir(tmp_path)
     again = invoke(*run)
     assert again.exit_code == 0, again.output
     assert json.loads(again.stdout)["skipped"] == 4
@@ -81,9 +67,20 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.costly
-def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("workers", ["1", pytest.param("2", marks=pytest.mark.slow("cli"))])
+def test_an_interrupted_run_says_how_to_go_on(workers: str, tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": SOURCES}
-    arguments = ("run", "quick", "--tasks", "order", *SET, "--set", "steps=25", "--workers", "2")
+    arguments = (
+        "run",
+        "quick",
+        "--tasks",
+        "order",
+        *SET,
+        "--set",
+        "steps=25",
+        "--workers",
+        workers,
+    )
     with subprocess.Popen(
         [sys.executable, "-m", "posenc.cli", "study", *arguments],
         cwd=tmp_path,

@@ -128,10 +128,10 @@ def _module(name: str) -> Any:
     return module
 
 
-def _model(name: str, *, turns: bool = True, seed: int = 0) -> Any:
+def _model(name: str, *, turns: bool = True, seed: int = 0, **sizes: Any) -> Any:
     kind, config, more = MODELS[name]
     torch.manual_seed(seed)
-    model = kind(config(**SIZES, **more)).double().eval()
+    model = kind(config(**{**SIZES, **more, **sizes})).double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # weights large enough for positions to matter
             if parameter.ndim > 1:
@@ -310,17 +310,24 @@ def test_generation(names: list[Any]) -> None:
 
 @pytest.mark.costly
 @pytest.mark.parametrize(
-    ("backend", "tolerance"),
-    # Inductor sums in another order, of which the rotation and the norms have float32.
-    [("eager", 1e-12), pytest.param("inductor", 1e-6, marks=pytest.mark.slow("torch"))],
+    ("backend", "tolerance", "encodings", "steps"),
+    # Inductor sums in another order, of which the rotation and the norms have float32. Each call
+    # of another shape is compiled for a second and each layer.
+    [
+        ("eager", 1e-12, ("FIRE",), 1),
+        pytest.param("eager", 1e-12, ("FIRE", "Shaw"), 2, marks=pytest.mark.slow("torch")),
+        pytest.param("inductor", 1e-6, ("FIRE", "Shaw"), 2, marks=pytest.mark.slow("torch")),
+    ],
 )
-def test_compiled(backend: str, tolerance: float, names: list[Any]) -> None:
+def test_compiled(
+    backend: str, tolerance: float, encodings: tuple[str, ...], steps: int, names: list[Any]
+) -> None:
     """Whole graphs: a prompt behind padding, and steps over a static cache."""
     torch._dynamo.reset()
-    model, tokens = _model("mistral"), _tokens()
+    model, tokens = _model("mistral", num_hidden_layers=len(encodings)), _tokens()
     mask = torch.ones_like(tokens)
     mask[0, :3] = 0
-    encoding = [_module("FIRE"), _module("Shaw")]
+    encoding = [_module(name) for name in encodings]
     expected = _logits(model, names, encoding, tokens, attention_mask=mask, use_cache=False)
     compiled = torch.compile(model, backend=backend, fullgraph=True)
     with torch.no_grad():
@@ -329,7 +336,7 @@ def test_compiled(backend: str, tolerance: float, names: list[Any]) -> None:
         cache = StaticCache(model.config, max_cache_len=16)
         whole = model(tokens).logits
         model(tokens[:, :PROMPT], past_key_values=cache)
-        for n in range(PROMPT, PROMPT + 2):
+        for n in range(PROMPT, PROMPT + steps):
             step = compiled(tokens[:, n : n + 1], past_key_values=cache).logits
             torch.testing.assert_close(step, whole[:, n : n + 1], rtol=0, atol=tolerance)
 

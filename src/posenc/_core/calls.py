@@ -99,8 +99,9 @@ def own_arguments(verb: F) -> F:
     """Leave `*more` and `**others`, which a verb refuses, out of its signature."""
     signature = inspect.signature(verb)
     kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
-    own = [p for p in signature.parameters.values() if p.kind not in kinds]
-    verb.__signature__ = signature.replace(parameters=own)  # type: ignore[attr-defined]
+    verb.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[p for p in signature.parameters.values() if p.kind not in kinds]
+    )
     return verb
 
 
@@ -170,7 +171,11 @@ def _unknown(
         f"For {' and '.join(of)}: {text}" if len(strange) > 1 else text
         for text, of in advice.items()
     ]
-    todo = " ".join(filter(None, [*parts, everything, CALLS.get(caller, "")]))
     return KeywordError(
-        mismatch(caller, "known arguments", " and ".join(f"{name}=" for name in strange), todo)
+        mismatch(
+            caller,
+            "known arguments",
+            " and ".join(f"{name}=" for name in strange),
+            " ".join(filter(None, [*parts, everything, CALLS.get(caller, "")])),
+        )
     )

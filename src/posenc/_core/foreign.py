@@ -170,8 +170,7 @@ def kind_of(name: str) -> str:
 
 def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> str:
     """What somebody means by a name that a package does not have."""
-    by_letters = {letters(choice): choice for choice in choices}
-    if near := by_letters.get(letters(name)):
+    if near := {letters(choice): choice for choice in choices}.get(letters(name)):
         verbs = f" {WHOLE[kind_of(near)]}." if kind_of(near) else ""
         return f"Did you mean {near!r}?{verbs}"
     places = {
@@ -189,10 +188,9 @@ def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> 
     if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
         return f"Did you mean {near!r}?"
     near = closest(name, choices, cutoff=0.75)
-    guess = f"Did you mean {near!r}?" if near else ""
     return (
         meant(name, (*own, *APART, *NAMES))
-        or guess
+        or (f"Did you mean {near!r}?" if near else "")
         or f"dir({module}) lists its names, and `posenc list` lists all encodings."
     )
 
@@ -200,8 +198,7 @@ def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> 
 def meant(name: str, rows: Sequence[tuple[str, str]]) -> str:
     """What the first row says whose words are in a name; nothing where none are."""
     forms = snake(name), name.lower()
-    answers = (text for part, text in rows if any(re.search(part, form) for form in forms))
-    answer = next(answers, "")
+    answer = next((text for part, text in rows if any(re.search(part, form) for form in forms)), "")
     return f"Here it is {answer.replace('NAME', name)}." if answer else ""
 
 
@@ -235,8 +232,9 @@ def taught(module: str, choices: Collection[str]) -> Callable[[str], NoReturn]:
 def meanings(name: str) -> tuple[list[str], str]:
     """The parameters that a foreign one may stand for, and a sentence for who has none of them."""
     rows = [(targets, todo) for words, targets, todo in ARGUMENTS if name in words.split()]
-    sentence = next((todo for _, todo in rows if todo), "")
-    return [target for targets, _ in rows for target in targets], sentence
+    return [target for targets, _ in rows for target in targets], next(
+        (todo for _, todo in rows if todo), ""
+    )
 
 
 def argument_advice(

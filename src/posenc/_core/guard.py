@@ -116,9 +116,11 @@ def why_no_code(target: str) -> str:
         return (
             f"{shown} is no MODULE:NAME. Such as mypackage.rope:RotaryEmbedding or rope.py:rotate."
         )
-    if DATA.fullmatch(Path(module).suffix) or Path(module).is_file():
-        return f"{shown} is no MODULE:NAME: {module} is the name of a file that is no Python."
-    return ""
+    return (
+        f"{shown} is no MODULE:NAME: {module} is the name of a file that is no Python."
+        if DATA.fullmatch(Path(module).suffix) or Path(module).is_file()
+        else ""
+    )
 
 
 @contextlib.contextmanager

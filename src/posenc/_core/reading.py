@@ -300,14 +300,19 @@ class Reading(Value):
             If the model has no such part.
         """
         inside = f"{name}."
-        own = of_part("Reading.part", [(entry.layer, entry) for entry in self], name)
-        layers = tuple(dataclasses.replace(e, layer=e.layer.removeprefix(inside)) for e in own)
-        notes = tuple(
-            dataclasses.replace(n, layer=n.layer.removeprefix(inside))
-            for n in self.notes
-            if n.layer in ("", name) or n.layer.startswith(inside)
+        layers = tuple(
+            dataclasses.replace(e, layer=e.layer.removeprefix(inside))
+            for e in of_part("Reading.part", [(entry.layer, entry) for entry in self], name)
         )
-        return Reading(layers, notes=notes, model=self.model)
+        return Reading(
+            layers,
+            notes=tuple(
+                dataclasses.replace(n, layer=n.layer.removeprefix(inside))
+                for n in self.notes
+                if n.layer in ("", name) or n.layer.startswith(inside)
+            ),
+            model=self.model,
+        )
 
     def at(self, index: int) -> tuple[Layer, ...]:
         """The entries that act in layer `index`, counted from 0; none where no layer was read."""

@@ -50,11 +50,12 @@ def html(value: Any) -> str:
         left = len(sentences) - len(kept)
         more = [f"… and {plural(left, 'more line')}"] if left else []
         # The call makes a spec or a value; findings and plans speak for themselves.
-        plain = isinstance(value, Value) and not isinstance(value, (Reading, Plan))
         page = _page(
             type(value).__name__,
             picture,
-            _cut(brief(value), LONGEST_CALL) if plain else "",
+            _cut(brief(value), LONGEST_CALL)
+            if isinstance(value, Value) and not isinstance(value, (Reading, Plan))
+            else "",
             [*kept, *more],
         )
         if len(page.encode()) <= LARGEST or not kept:
@@ -169,10 +170,11 @@ def _picture(value: Any) -> str:
 
 def _layers(plan: Reading | Plan) -> str:
     """A row for each type of layer, a column for each layer that is named; empty without any."""
-    if isinstance(plan, Plan):
-        rows = [[i for i, name in enumerate(plan.layers) if name == e.name] for e in plan.entries]
-    else:
-        rows = [list(layer.indices) for layer in plan if layer.indices]
+    rows = (
+        [[i for i, name in enumerate(plan.layers) if name == e.name] for e in plan.entries]
+        if isinstance(plan, Plan)
+        else [list(layer.indices) for layer in plan if layer.indices]
+    )
     count = max((max(row, default=-1) for row in rows), default=-1) + 1
     if not 0 < count <= 1024 or len(rows) > SIZE[0]:
         return ""

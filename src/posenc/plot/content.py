@@ -119,8 +119,11 @@ def content_of(spec: Any, words: Sequence[str], source: str | None) -> Content:
     if source is None:
         wanted = _about()["dim" if kind in INSIDE else "width"]
         source = "previous" if kind == "bias" or width == wanted else "random"
-    random = source == "random"
-    return random_content(words, dim, width=width) if random else trained_content(words, source)
+    return (
+        random_content(words, dim, width=width)
+        if source == "random"
+        else trained_content(words, source)
+    )
 
 
 def from_arrays(

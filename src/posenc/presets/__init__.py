@@ -70,8 +70,12 @@ class PlanRow(NamedTuple):
         known = {**self.sizes, **sizes}
         layers = known.pop("layers")
         entries = [_entry(template, known) for template in self.entries]
-        first = None if self.embeddings is None else _entry(self.embeddings, known)
-        return Plan.repeat(entries, self.pattern, layers=layers, embeddings=first)
+        return Plan.repeat(
+            entries,
+            self.pattern,
+            layers=layers,
+            embeddings=None if self.embeddings is None else _entry(self.embeddings, known),
+        )
 
 
 def _check_integer(caller: str, value: Any) -> None:
@@ -191,14 +195,16 @@ class Preset(NamedTuple):
                 "none",
                 "Give its table a number of positions, or positions of your own.",
             )
-        builder = getattr(_positions, self.positions["builder"])
-        return builder(*given, **{**self.positions["arguments"], **more})
+        return getattr(_positions, self.positions["builder"])(
+            *given, **{**self.positions["arguments"], **more}
+        )
 
     def build(self, number: int) -> Spec:
         """The spec of the family at a width, or number of heads."""
         _check_integer(f"preset {self.name!r}: {self.size}", number)
-        filled = {**fill(self.spec, {self.size: number}), self.size: number}
-        spec = registry.from_json(json.dumps(filled))
+        spec = registry.from_json(
+            json.dumps({**fill(self.spec, {self.size: number}), self.size: number})
+        )
         if not isinstance(spec, Spec):
             raise bad_spec(f"preset {self.name!r}", "an encoding", type(spec).__name__)
         return spec

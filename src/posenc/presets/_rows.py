@@ -92,9 +92,11 @@ def of_keys(make: Callable[..., Made], file: str, **data: Any) -> Made:
 def fill(template: Any, sizes: Mapping[str, int]) -> Any:
     """The template with each `{"expression": TEXT}` as a number."""
     if isinstance(template, Mapping):
-        if set(template) == {"expression"}:
-            return _number(template["expression"], sizes)
-        return {key: fill(value, sizes) for key, value in template.items()}
+        return (
+            _number(template["expression"], sizes)
+            if set(template) == {"expression"}
+            else {key: fill(value, sizes) for key, value in template.items()}
+        )
     return [fill(item, sizes) for item in template] if isinstance(template, list) else template
 
 
@@ -133,8 +135,9 @@ def keys_of(row: type) -> tuple[Mapping[str, Any], frozenset[str]] | None:
     hints = get_type_hints(row, include_extras=True)
     left_out: Mapping[str, Any] = getattr(row, "_field_defaults", {})
     whole = getattr(row, "__total__", True)
-    required = {k for k in hints if whole or get_origin(hints[k]) is Required}
-    return hints, frozenset(required - left_out.keys())
+    return hints, frozenset(
+        {k for k in hints if whole or get_origin(hints[k]) is Required} - left_out.keys()
+    )
 
 
 def check(hint: Any, value: Any, where: str) -> None:
@@ -166,8 +169,9 @@ def _has_shape(value: Any, kind: Any) -> bool:
     """Whether JSON writes a value as it writes those of a type."""
     if get_origin(kind) is Literal:
         return value in get_args(kind)
-    shapes = (dict,) if keys_of(kind) else SHAPES.get(get_origin(kind) or kind, (kind,))
-    return kind is Any or type(value) in shapes
+    return kind is Any or type(value) in (
+        (dict,) if keys_of(kind) else SHAPES.get(get_origin(kind) or kind, (kind,))
+    )
 
 
 def _at(where: str, place: object, row: Any) -> str:

@@ -180,8 +180,9 @@ def _classes() -> dict[str, ClassDefaults]:
 def class_parts(model_type: object) -> ClassParts:
     """What the class of a model type makes of its sub-configs; nothing where it is not known."""
     data = table("classes")
-    row = data["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
-    return ClassParts(data["version"], **row)
+    return ClassParts(
+        data["version"], **data["parts"].get(model_type, {}) if isinstance(model_type, str) else {}
+    )
 
 
 def class_defaults(model_type: object) -> ClassDefaults | None:
@@ -266,8 +267,7 @@ def _advice(name: str, known: Mapping[str, Row]) -> str:
         rules = [rule[key] for rule in family.entries for key in ("rotary", "table") if key in rule]
         hints[model_type] = [rule for rule in rules if isinstance(rule, str) and rule in known]
     for row in known.values():
-        recognise: Mapping[str, tuple[str, ...]] = getattr(row, "recognise", {})
-        for model_type in recognise.get("model_types", ()):
+        for model_type in getattr(row, "recognise", {}).get("model_types", ()):
             hints.setdefault(model_type, []).append(row.name)
     begins = [other for other in (*known, *hints) if word.startswith(letters(other))]
     nearest = max(begins, key=lambda other: len(letters(other)), default="")
@@ -327,5 +327,6 @@ def projection_names() -> ProjectionNames:
 
 def packing(model_type: object, module: str) -> Packing | None:
     """How a family packs a module, None where that is not known."""
-    own = projection_names().families.get(model_type, {}) if isinstance(model_type, str) else {}
-    return own.get(module)
+    return (
+        projection_names().families.get(model_type, {}) if isinstance(model_type, str) else {}
+    ).get(module)

@@ -102,6 +102,8 @@ def contradiction(scalings: tuple[Scaling, ...]) -> str | None:
         if scaling.comes_last:
             return f"{name} before {after}, which it follows"
     stretching = [name for s, name in zip(scalings, names, strict=True) if s.stretches]
-    if len(stretching) > 1 and sorted(stretching) != ["Linear", "NTK"]:
-        return f"{' and '.join(stretching)} together"
-    return None
+    return (
+        f"{' and '.join(stretching)} together"
+        if len(stretching) > 1 and sorted(stretching) != ["Linear", "NTK"]
+        else None
+    )

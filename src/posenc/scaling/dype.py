@@ -117,5 +117,6 @@ class DyPE(Scaling):
 
     def float32(self, rungs: Float32Rungs, *, xp: Any) -> Array:
         """The same in float32."""
-        ratios = self._ratios(rungs, rungs.index.shape[0], FLOAT)
-        return rungs.frequencies * beside(tuple(ratios), rungs.frequencies, xp)
+        return rungs.frequencies * beside(
+            tuple(self._ratios(rungs, rungs.index.shape[0], FLOAT)), rungs.frequencies, xp
+        )

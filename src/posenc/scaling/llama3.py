@@ -80,5 +80,4 @@ class Llama3(Scaling):
         if low == high:
             return xp.where(slow, f / factor, f)
         t = (length / wavelength - low) / (high - low)
-        between = (1 - t) * f / factor + t * f
-        return xp.where(slow, f / factor, xp.where(fast, f, between))
+        return xp.where(slow, f / factor, xp.where(fast, f, (1 - t) * f / factor + t * f))

@@ -86,8 +86,12 @@ class MrRoPE(Scaling):
         log, span = rungs.numbers.ln(number(self.factor)), max(high - low, 1)
         steps = [min(max(j - low, 0), span) for j in range(len(turns))]
         exponents = (number(self._share(t, span)[0]) / self._share(t, span)[1] for t in steps)
-        pairs = zip(rungs.frequencies, exponents, strict=True)
-        return rungs.with_frequencies([f / rungs.numbers.exp(log * e) for f, e in pairs])
+        return rungs.with_frequencies(
+            [
+                f / rungs.numbers.exp(log * e)
+                for f, e in zip(rungs.frequencies, exponents, strict=True)
+            ]
+        )
 
     def _require_slow(self, turning: int, pairs: int) -> None:
         """Raise unless some pair completes fewer than `beta_slow` turns."""

@@ -52,9 +52,9 @@ class Unit(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for what is no fraction in lowest terms."""
-        written = re.fullmatch(r"[1-9]\d{0,11}(/[1-9]\d{0,11})?", self.unit)
         self._require(
-            written is not None and str(Fraction(self.unit)) == self.unit,
+            re.fullmatch(r"[1-9]\d{0,11}(/[1-9]\d{0,11})?", self.unit) is not None
+            and str(Fraction(self.unit)) == self.unit,
             "unit",
             "a positive fraction, such as '1/16' or '2'",
             repr(self.unit),

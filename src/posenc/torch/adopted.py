@@ -83,9 +83,11 @@ class FormedCosSin:
     def __call__(self, x: Tensor, ids: Tensor) -> Answer:
         """What the module that is replaced would return, with exact angles."""
         # Each length has frequencies of its own: its value is needed, for which graphs end.
-        if self.open_ended and is_followed() and not torch.compiler.is_exporting():
-            return unseen(self._computed, x, ids)
-        return self._computed(x, ids)
+        return (
+            unseen(self._computed, x, ids)
+            if self.open_ended and is_followed() and not torch.compiler.is_exporting()
+            else self._computed(x, ids)
+        )
 
     def _computed(self, x: Tensor, ids: Tensor) -> Answer:
         channels = self.real if ids.dtype.is_floating_point else self.channels
@@ -166,8 +168,14 @@ class AdoptedRotary(nn.Module):
         old = original if isinstance(original, nn.Module) else nn.Module()
         # Tuples: a module by itself would become part of the tree.
         self._old, self._original = (old,), (original,)
-        kept = [name for name in old._buffers if name not in old._non_persistent_buffers_set]
-        self._buffers.update({name: old._buffers[name] for name in kept})
+        self._buffers.update(
+            {
+                name: old._buffers[name]
+                for name in [
+                    name for name in old._buffers if name not in old._non_persistent_buffers_set
+                ]
+            }
+        )
         self._formed = {name: FormedCosSin(form) for name, form in forms.items()}
         self._only = self._formed.get(None)
         self.training = old.training

@@ -56,13 +56,13 @@ class AdoptedAxes(AdoptedRotary):
         kind: Any = type(answer)
         real = [part for part in answer if isinstance(part, Tensor) and part.is_floating_point()]
         shapes = {tuple(part.shape) for part in real}
-        if (
-            {len(real), len(answer)} != {2}
+        return (
+            kind([self._exact(part) for part in answer])
+            if {len(real), len(answer)} != {2}
             or len(shapes) != 1
             or {shape[-1:] for shape in shapes} - {(pairs,), (dim,)}
-        ):
-            return kind([self._exact(part) for part in answer])
-        return kind(self.numbers(real))
+            else kind(self.numbers(real))
+        )
 
     def numbers(self, parts: list[Tensor]) -> list[Tensor]:
         """New numbers in the form of the parts, which may have each of the old ones twice."""
@@ -84,8 +84,7 @@ class AdoptedAxes(AdoptedRotary):
         else:
             old = whole if whole.is_complex() else torch.complex(*whole[..., 0].double().unbind(-1))
         apart = sum((a - b).abs().max().item() for a, b in zip(parts, form(old), strict=True))
-        new = form(self._turned(old, whole.dtype, apart))
-        return [one.to(whole.dtype) for one in new]
+        return [one.to(whole.dtype) for one in form(self._turned(old, whole.dtype, apart))]
 
     def _turned(self, old: Tensor, dtype: torch.dtype, apart: float) -> Tensor:
         """Cosines and sines (..., pairs) of the places that those of the old module belong to."""
@@ -130,8 +129,7 @@ class AdoptedAxes(AdoptedRotary):
 
 
 def _matrices(z: Tensor) -> Tensor:
-    rows = torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1)
-    return rows.reshape(*z.shape, 2, 2)
+    return torch.stack((z.real, -z.imag, z.imag, z.real), dim=-1).reshape(*z.shape, 2, 2)
 
 
 def _phasors(spec: RoPE, places: Tensor) -> Tensor:

@@ -62,9 +62,11 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
             f"finite positions below {limit:.0f} in size",
             values[~(np.abs(values) < limit)][0],
         )
-    if own:
-        return _own_library(value, xp, device, caller)
-    return carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
+    return (
+        _own_library(value, xp, device, caller)
+        if own
+        else carried(array if has_int64(xp) else array.astype(np.float32), xp, device)
+    )
 
 
 def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:
@@ -113,13 +115,12 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
 
 
 def _refused(dtype: object, caller: str) -> DTypeError:
-    merged = (
-        "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Tables of "
-        "fractions are posenc.Timestep and posenc.Fourier."
-    )
     return bad_dtype(
         caller,
         "integer positions",
         str(dtype),
-        merged if "float" in str(dtype) else "Positions count tokens: use integers.",
+        "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Tables of "
+        "fractions are posenc.Timestep and posenc.Fourier."
+        if "float" in str(dtype)
+        else "Positions count tokens: use integers.",
     )

@@ -17,8 +17,9 @@ from posenc._core.tracing import is_compiling
 
 def gather(table: Array, rows: Array, *, xp: Any) -> Array:
     """The rows of a table (n, width) at integers of any shape (...): (..., width)."""
-    taken = xp.take(table, xp.reshape(rows, (-1,)), axis=0)
-    return xp.reshape(taken, (*rows.shape, table.shape[-1]))
+    return xp.reshape(
+        xp.take(table, xp.reshape(rows, (-1,)), axis=0), (*rows.shape, table.shape[-1])
+    )
 
 
 def lookup(table: Array, *indices: Array, xp: Any) -> Array:
@@ -55,9 +56,10 @@ def _jax_lookup(table: Array, indices: tuple[Array, ...], xp: Any) -> Array:
         if axis is not None and axis not in found and len(wide) == 1:
             found[wide[0]] = axis if shape[wide[0]] == table.shape[given.index(axis)] else None
     jax = sys.modules["jax"]
-    spec = jax.sharding.PartitionSpec(*found, *given[len(indices) :])
     # The mesh is named, as arrays carry theirs where none is set.
-    own = jax.sharding.NamedSharding(jax.typeof(table).sharding.mesh, spec)
+    own = jax.sharding.NamedSharding(
+        jax.typeof(table).sharding.mesh, jax.sharding.PartitionSpec(*found, *given[len(indices) :])
+    )
     return table.at[indices].get(out_sharding=own)
 
 
@@ -65,9 +67,11 @@ def _divisions(x: Array) -> tuple[Any, ...] | None:
     """The axis of an explicit mesh that each axis is divided along; None without such a mesh."""
     sharding = getattr(getattr(x, "aval", None), "sharding", None)
     mesh, spec = getattr(sharding, "mesh", None), getattr(sharding, "spec", None)
-    if spec is None or not getattr(mesh, "_any_axis_explicit", False):
-        return None
-    return (*spec, *(None,) * (len(x.shape) - len(spec)))
+    return (
+        None
+        if spec is None or not getattr(mesh, "_any_axis_explicit", False)
+        else (*spec, *(None,) * (len(x.shape) - len(spec)))
+    )
 
 
 def along(x: Array, index: Array, *, xp: Any) -> Array:
@@ -89,8 +93,11 @@ def along(x: Array, index: Array, *, xp: Any) -> Array:
     shape = np.broadcast_shapes(x.shape[:-1], index.shape[:-1])
     rows = xp.reshape(xp.arange(math.prod(shape)), shape)[..., None]
     index = xp.broadcast_to(index, (*shape, index.shape[-1]))
-    flat = xp.reshape(xp.broadcast_to(x, (*shape, x.shape[-1])), (-1,))
-    taken = xp.take(flat, xp.reshape(rows * x.shape[-1] + index, (-1,)), axis=0)
+    taken = xp.take(
+        xp.reshape(xp.broadcast_to(x, (*shape, x.shape[-1])), (-1,)),
+        xp.reshape(rows * x.shape[-1] + index, (-1,)),
+        axis=0,
+    )
     return xp.reshape(taken, index.shape)
 
 
@@ -122,8 +129,9 @@ def solved(lower: Array, right: Array, *, xp: Any) -> Array:
     A row follows from those before it, to the bit where the library has such a solver.
     """
     if is_torch(lower):
-        torch = sys.modules["torch"]
-        return torch.linalg.solve_triangular(lower, right, upper=False, unitriangular=True)
+        return sys.modules["torch"].linalg.solve_triangular(
+            lower, right, upper=False, unitriangular=True
+        )
     if is_jax(lower):
         from jax.scipy.linalg import solve_triangular
 

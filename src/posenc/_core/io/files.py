@@ -43,8 +43,9 @@ def read_open_layout(path: Path, file: IO[bytes]) -> Layout:
     state = inputs.state_of(file)
     start = file.read(8) or b""
     if start[:6] == b"\x93NUMPY":
-        tensor = npy_tensor(str(path), file, state.size, start)
-        return Layout(path, "npy", state.size, {"": tensor}, {}, state)
+        return Layout(
+            path, "npy", state.size, {"": npy_tensor(str(path), file, state.size, start)}, {}, state
+        )
     return safetensors_layout(path, file, state, start)
 
 
@@ -61,9 +62,10 @@ def to_bfloat16(values: np.ndarray) -> np.ndarray:
     bits = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
     # Half a unit, less one bit where the kept part is even; the carry may run into the exponent.
     rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-    nan = (bits & 0x7FFFFFFF) > 0x7F800000
     # Rounding could carry a NaN into infinity: cut it instead, with its quiet bit set.
-    return np.where(nan, (bits >> 16) | 0x40, rounded).astype(np.uint16)
+    return np.where((bits & 0x7FFFFFFF) > 0x7F800000, (bits >> 16) | 0x40, rounded).astype(
+        np.uint16
+    )
 
 
 def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
@@ -76,15 +78,18 @@ def rounded(values: np.ndarray, dtype: str) -> np.ndarray:
 
 def decode(stored: np.ndarray, dtype: str) -> np.ndarray:
     """Numbers to compute with, in native byte order, from what a file holds."""
-    if dtype == "bfloat16":
-        return from_bfloat16(stored.astype(np.uint16, copy=False))
-    return stored.astype(stored.dtype.newbyteorder("="), copy=False)
+    return (
+        from_bfloat16(stored.astype(np.uint16, copy=False))
+        if dtype == "bfloat16"
+        else stored.astype(stored.dtype.newbyteorder("="), copy=False)
+    )
 
 
 def encode(values: np.ndarray, dtype: str, stored: str) -> np.ndarray:
     """What a file holds, from numbers; the inverse of `decode`, rounding to nearest."""
-    patterns = to_bfloat16(values) if dtype == "bfloat16" else values
-    return np.ascontiguousarray(patterns, dtype=stored)
+    return np.ascontiguousarray(
+        to_bfloat16(values) if dtype == "bfloat16" else values, dtype=stored
+    )
 
 
 # --- bytes ----------------------------------------------------------------------------------------

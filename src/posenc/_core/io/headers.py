@@ -123,8 +123,9 @@ def npy_tensor(caller: str, file: IO[bytes], size: int, start: bytes | None = No
     dtype = _npy_dtype(caller, descr)
     end = begin + math.prod(shape) * dtype.itemsize
     check_end(caller, end, size, f" for shape {shape}")
-    order: Literal["C", "F"] = "F" if fortran and len(shape) > 1 else "C"
-    return Tensor("", dtype.name, shape, begin, end, dtype.str, order)
+    return Tensor(
+        "", dtype.name, shape, begin, end, dtype.str, "F" if fortran and len(shape) > 1 else "C"
+    )
 
 
 def _npy_fields(caller: str, text: bytes, version: tuple[int, ...]) -> tuple[Any, bool, Any]:
@@ -166,8 +167,9 @@ def npy_header(dtype: str, shape: tuple[int, ...]) -> bytes:
         dtype,
         "Write .safetensors, or choose another dtype.",
     )
-    descr = np.dtype(dtype).newbyteorder("<").str
-    text = repr({"descr": descr, "fortran_order": False, "shape": shape}).encode()
+    text = repr(
+        {"descr": np.dtype(dtype).newbyteorder("<").str, "fortran_order": False, "shape": shape}
+    ).encode()
     text += b" " * (-(10 + len(text) + 1) % 64) + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 

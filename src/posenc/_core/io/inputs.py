@@ -101,12 +101,11 @@ def named(path: object, caller: str) -> Path:
 def _check_regular(name: str, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
-    kinds = {
+    received, todo = {
         stat.S_IFDIR: ("a folder", "Name a file in it."),
         stat.S_IFIFO: ("a pipe", "Write what it gives to a file first."),
         stat.S_IFSOCK: ("a socket", ""),
-    }
-    received, todo = kinds.get(stat.S_IFMT(mode), ("a device", ""))
+    }.get(stat.S_IFMT(mode), ("a device", ""))
     raise bad_data(name, "a regular file", received, todo)
 
 
@@ -234,8 +233,11 @@ def parse(
     except UnicodeDecodeError as found:
         raise error(f"{caller} is not JSON: {found}") from None
     except json.JSONDecodeError as found:
-        ended = found.pos >= len(plain.rstrip()) or found.msg.startswith("Unterminated")
-        more = ", where the text ends: it is empty, or was cut off" if ended else ""
+        more = (
+            ", where the text ends: it is empty, or was cut off"
+            if found.pos >= len(plain.rstrip()) or found.msg.startswith("Unterminated")
+            else ""
+        )
         raise error(f"{caller} is not JSON: {found}{more}") from None
     except ValueError:  # the limit of Python for integers
         raise error(f"{caller}: its JSON holds a number of too many digits") from None
@@ -352,8 +354,9 @@ READERS = {
 def reader_of(path: str | os.PathLike[str]) -> str:
     """What reads a file of this ending; nothing for others."""
     ending = Path(path).suffix.lower()
-    text = next((todo for endings, todo in READERS.items() if ending in endings.split()), "")
-    return text.replace("FILE", os.fspath(path))
+    return next(
+        (todo for endings, todo in READERS.items() if ending in endings.split()), ""
+    ).replace("FILE", os.fspath(path))
 
 
 def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[str, Any]:
@@ -361,10 +364,9 @@ def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[st
     if ending in OTHERS:
         from posenc._core.io import yaml_text
 
-        toml = ending == ".toml"
         data = (
             yaml_text.parse_toml(text, named)
-            if toml
+            if ending == ".toml"
             else yaml_text.parse_yaml(text, named, CONFIG.most)
         )
     else:

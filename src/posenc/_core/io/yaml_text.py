@@ -32,8 +32,14 @@ def parse_yaml(text: str, caller: str, most: int) -> Any:
     try:
         yaml = importlib.import_module("yaml")
     except ImportError as error:
-        todo = "Install PyYAML, as pip install 'posenc[yaml]' does."
-        raise DependencyError(mismatch(caller, "PyYAML, which reads YAML", "none", todo)) from error
+        raise DependencyError(
+            mismatch(
+                caller,
+                "PyYAML, which reads YAML",
+                "none",
+                "Install PyYAML, as pip install 'posenc[yaml]' does.",
+            )
+        ) from error
     try:
         return _loader(yaml)(text, caller, most).get_single_data()
     except DataError:
@@ -58,8 +64,12 @@ def _loader(yaml: Any) -> Any:
             if self.check_event(yaml.AliasEvent):
                 alias = f"*{self.get_event().anchor}"[:80]
                 if getattr(index, "tag", "") == MERGE:
-                    todo = "Write the keys out where they are used."
-                    raise bad_data(self.caller, "a file without merged parts", alias, todo)
+                    raise bad_data(
+                        self.caller,
+                        "a file without merged parts",
+                        alias,
+                        "Write the keys out where they are used.",
+                    )
                 return yaml.ScalarNode(ALIAS, alias)
             if self.count > self.most:
                 raise bad_data(self.caller, f"a config of at most {self.most:,} values", "more")

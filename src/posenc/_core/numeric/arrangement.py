@@ -113,8 +113,11 @@ class Arrangement(Value):
         if self.axis is not None and self.index is not None:
             within = all(0 <= a < len(axes) for a in self.axis) and min(self.index, default=0) >= -1
             if not within or len(self.axis) != len(self.index):  # they may be long to write out
-                expected = f"one axis below {len(axes)} and one rung >= -1 for each pair"
-                raise self._mismatch("", expected, f"{self.axis} and {self.index}")
+                raise self._mismatch(
+                    "",
+                    f"one axis below {len(axes)} and one rung >= -1 for each pair",
+                    f"{self.axis} and {self.index}",
+                )
         self._require(
             max(abs(self.start), abs(self.pad or 0)) <= 2**53,
             "",
@@ -144,8 +147,13 @@ class Arrangement(Value):
         """Pairs of each axis, in channel order; they add up to `pairs`."""
         count = len(self.axes)
         if self.sizes is None:
-            expected = f"a number of pairs divisible by the {count} axes"
-            self._require(pairs % count == 0, "", expected, pairs, "Give `sizes`.")
+            self._require(
+                pairs % count == 0,
+                "",
+                f"a number of pairs divisible by the {count} axes",
+                pairs,
+                "Give `sizes`.",
+            )
             return (pairs // count,) * count
         self._require(
             sum(self.sizes) == pairs,
@@ -163,13 +171,15 @@ class Arrangement(Value):
         )
         if self.axis is not None and self.index is not None:
             self._require(len(self.axis) == pairs, "axis", f"{pairs} entries", len(self.axis))
-            rungs = max(self.index, default=-1) + 1
-            return RungLayout(self.axis, self.index, (rungs,) * len(self.axes))
+            return RungLayout(
+                self.axis, self.index, (max(self.index, default=-1) + 1,) * len(self.axes)
+            )
         shares = self.shares(pairs)
         dealt = _deal(self.rule, shares)
         place = [self.axes.index(name) for name in self.order or self.axes]
-        own = sorted(zip(place, shares, strict=True))
-        counts = [pairs if self.shared else share for _, share in own]
+        counts = [
+            pairs if self.shared else share for _, share in sorted(zip(place, shares, strict=True))
+        ]
         axis, index = [place[a] for a, _ in dealt], [rung for _, rung in dealt]
         return RungLayout(tuple(axis), tuple(index), tuple(counts))
 
@@ -191,8 +201,7 @@ def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
         ends = [axes * share for share in shares]
         return [(j % axes if j < ends[j % axes] else 0, j) for j in range(pairs)]
     # alternate: the leading axes take turns, what is left of the ladder goes to the last in order.
-    leading = axes - 1 if axes > 2 else axes
-    turns = sorted((k, a) for a in range(leading) for k in range(shares[a]))
+    turns = sorted((k, a) for a in range(axes - 1 if axes > 2 else axes) for k in range(shares[a]))
     dealt = [(a, j) for j, (_, a) in enumerate(turns)]
     return dealt + [(axes - 1, j) for j in range(len(dealt), pairs)]
 
@@ -236,9 +245,11 @@ class Magnitude(Value):
 
     def parameters(self, dim: int) -> dict[str, Parameter]:
         """The learned factor, if there is one."""
-        if self.learned == "nothing":
-            return {}
-        return {"scale": Parameter((), Init("constant", scale=self.table(dim)))}
+        return (
+            {}
+            if self.learned == "nothing"
+            else {"scale": Parameter((), Init("constant", scale=self.table(dim)))}
+        )
 
     def scaled(self, table: Array, dim: int, values: Mapping[str, Array], *, xp: Any) -> Array:
         """A table times its factor; `values` holds the parameters."""

@@ -65,8 +65,9 @@ def log_thresholds(exact: int, limit: int, steps: int, count: int, *, strict: bo
 def padded(thresholds: list[int]) -> np.ndarray:
     """Thresholds as int32, filled up to 2**s - 1 with a number that no distance reaches."""
     size = (1 << len(thresholds).bit_length()) - 1
-    filled = [min(t, LARGEST) for t in thresholds] + [LARGEST] * (size - len(thresholds))
-    return np.array(filled, dtype=np.int32)
+    return np.array(
+        [min(t, LARGEST) for t in thresholds] + [LARGEST] * (size - len(thresholds)), dtype=np.int32
+    )
 
 
 def check_buckets(
@@ -102,8 +103,12 @@ def direction_thresholds(side: int, max_distance: int) -> np.ndarray:
         int32, filled up to 2**s - 1 entries with a number that no distance reaches.
     """
     exact = side // 2
-    above = log_thresholds(exact, max_distance, side - exact, side - exact, strict=False)
-    return padded([*range(1, exact), *above])
+    return padded(
+        [
+            *range(1, exact),
+            *log_thresholds(exact, max_distance, side - exact, side - exact, strict=False),
+        ]
+    )
 
 
 def bucket_of(rel: Any, thresholds: Any, size: int, later: int | None, *, xp: Any) -> Any:
@@ -190,9 +195,11 @@ def buckets_2d(
 
     if method == "cross":
         return {"rows": signed(rows), "columns": signed(columns)}
-    if method == "product":
-        return {"weight": signed(rows) * (2 * last + 1) + signed(columns)}
-    return {"weight": rank(thresholds, rows * rows + columns * columns, size, xp=xp) + last}
+    return (
+        {"weight": signed(rows) * (2 * last + 1) + signed(columns)}
+        if method == "product"
+        else {"weight": rank(thresholds, rows * rows + columns * columns, size, xp=xp) + last}
+    )
 
 
 # --- slopes ---------------------------------------------------------------------------------------

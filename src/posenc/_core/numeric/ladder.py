@@ -134,8 +134,12 @@ class Ladder(Value):
         self._require(text != 0, "denominator", "a number other than 0", 0)
         for name, needed in (("last", "linear"), ("frequencies", "explicit")):
             stated = getattr(self, name) is not None
-            expected = f"`{name}` {'only with' if stated else 'with'} spacing={needed!r}"
-            self._require(stated == (self.spacing == needed), "", expected, repr(self.spacing))
+            self._require(
+                stated == (self.spacing == needed),
+                "",
+                f"`{name}` {'only with' if stated else 'with'} spacing={needed!r}",
+                repr(self.spacing),
+            )
         self._require(
             plain or not (self.start or self.cos_shift),
             "",

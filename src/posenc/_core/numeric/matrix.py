@@ -88,13 +88,17 @@ class PhaseMatrix(NamedTuple):
     def _of_rungs(self, ladders: list[Any], zero: Any) -> list[Any]:
         """Pick for each pair its entry among those of the rungs."""
         layout = self.arrangement.layout(self.pairs)
-        chosen = zip(layout.axis, layout.index, strict=True)
-        return [ladders[a][j] if j >= 0 else zero for a, j in chosen]
+        return [
+            ladders[a][j] if j >= 0 else zero
+            for a, j in zip(layout.axis, layout.index, strict=True)
+        ]
 
     def _sizes(self) -> list[tuple[int, int]]:
         """(rungs, channels served) of the ladder of each axis."""
-        counts = self.arrangement.layout(self.pairs).counts
-        return [(n, self.width if n == self.pairs else 2 * n) for n in counts]
+        return [
+            (n, self.width if n == self.pairs else 2 * n)
+            for n in self.arrangement.layout(self.pairs).counts
+        ]
 
     def frequencies(self, *, cosine: bool = False) -> tuple[Decimal, ...]:
         """Radians per position of each pair, to about 45 digits."""
@@ -107,8 +111,9 @@ class PhaseMatrix(NamedTuple):
         if not count:
             return ()
         base = self._base(axis, DECIMAL)
-        frequencies = ladder.rungs(base, count=count, width=width, cosine=cosine)
-        rungs = Rungs(frequencies, base, width, axis, DECIMAL)
+        rungs = Rungs(
+            ladder.rungs(base, count=count, width=width, cosine=cosine), base, width, axis, DECIMAL
+        )
         for scaling in self.scaling:
             rungs = scaling.scale(rungs)
         return rungs.frequencies
@@ -138,8 +143,10 @@ class PhaseMatrix(NamedTuple):
     def _float32_constants(self, onehot: np.ndarray, cosine: bool) -> dict[str, np.ndarray]:
         constants: dict[str, np.ndarray] = {}
         for a, ladder, base, (count, width) in self._float32_ladders():
-            terms = ladder.float32_terms(base, count=count, width=width, cosine=cosine)
-            constants[f"terms{a}"] = np.array(terms, dtype=np.float32)
+            constants[f"terms{a}"] = np.array(
+                ladder.float32_terms(base, count=count, width=width, cosine=cosine),
+                dtype=np.float32,
+            )
             constants[f"index{a}"] = np.arange(count, dtype=np.float32)
         ends = [0, *accumulate(count for count, _ in self._sizes())]
         # Pairs that do not turn read any rung and multiply it by the zero of the mask.
@@ -177,8 +184,12 @@ class PhaseMatrix(NamedTuple):
                 return evaluate(turns(positions, step, origin), dtype=dtype, xp=xp)
             whole, slope = constants.get(f"{prefix}whole"), constants[f"{prefix}slope"]
             return real.cos_sin(positions, step, whole, slope, origin, dtype=dtype, xp=xp)
-        moved = positions + self.arrangement.start if self.arrangement.start else positions
-        return classic(moved, self._float32(constants, prefix, xp), dtype=dtype, xp=xp)
+        return classic(
+            positions + self.arrangement.start if self.arrangement.start else positions,
+            self._float32(constants, prefix, xp),
+            dtype=dtype,
+            xp=xp,
+        )
 
     def _float32(self, constants: Mapping[str, Array], prefix: str, xp: Any) -> Array:
         """The frequencies (axes, pairs) in float32.
@@ -198,8 +209,9 @@ class PhaseMatrix(NamedTuple):
             values = ladder.float32_values(terms, base, xp=xp)
             powers = ladder.powers
             for scaling in self.scaling:
-                periods = base**terms if powers else 1.0 / values
-                rungs = Float32Rungs(values, periods, index, base, width, a, leading)
+                rungs = Float32Rungs(
+                    values, base**terms if powers else 1.0 / values, index, base, width, a, leading
+                )
                 values, powers = scaling.float32(rungs, xp=xp), False
             ladders.append(values)
         values = ladders[0] if len(ladders) == 1 else xp.concat(ladders)
@@ -311,8 +323,7 @@ class Gaussian(Value):
 
 
 def _radians(value: Decimal, unit: str) -> Decimal:
-    turn = context().multiply(2, pi())
-    return context().multiply(value, turn) if unit == "turns" else value
+    return context().multiply(value, context().multiply(2, pi())) if unit == "turns" else value
 
 
 class FrequencyRows(Protocol):
@@ -354,8 +365,10 @@ class DenseMatrix(NamedTuple):
         frequencies = np.array(self.frequencies(), dtype=object)
         if self.phase == "float32":
             return {"slope": frequencies.astype(np.float64).astype(np.float32)}
-        step = np.array([steps(row) for row in frequencies])
-        return {"step": step, **real.constants(frequencies)}
+        return {
+            "step": np.array([steps(row) for row in frequencies]),
+            **real.constants(frequencies),
+        }
 
     def cos_sin(
         self, positions: Array, constants: Mapping[str, Array], *, dtype: Any, xp: Any
@@ -364,12 +377,13 @@ class DenseMatrix(NamedTuple):
         if self.phase == "float32":
             return classic(positions, constants["slope"], dtype=dtype, xp=xp)
         step, whole, slope = constants["step"], constants.get("whole"), constants["slope"]
-        if xp.isdtype(positions.dtype, "integral"):
-            return cos_sin(positions, step, dtype=dtype, xp=xp)
-        return real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)
+        return (
+            cos_sin(positions, step, dtype=dtype, xp=xp)
+            if xp.isdtype(positions.dtype, "integral")
+            else real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)
+        )
 
 
 def pair_steps(base: float, width: int, ladder: Ladder = Ladder()) -> np.ndarray:  # noqa: B008
     """The exact steps of the pairs of a width along one axis: (1, pairs)."""
-    matrix = PhaseMatrix(base, ladder, Arrangement(), width // 2, width, "exact")
-    return matrix.constants()["step"]
+    return PhaseMatrix(base, ladder, Arrangement(), width // 2, width, "exact").constants()["step"]

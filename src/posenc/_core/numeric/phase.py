@@ -64,8 +64,9 @@ def steps(frequencies: Iterable[Decimal]) -> np.ndarray:
     numpy.ndarray
         int64, one for each frequency.
     """
-    wrapped = [(s + 2**63) % 2**64 - 2**63 for s in _turns_per_position(frequencies)]
-    return np.array(wrapped, dtype=np.int64)
+    return np.array(
+        [(s + 2**63) % 2**64 - 2**63 for s in _turns_per_position(frequencies)], dtype=np.int64
+    )
 
 
 def whole_turns(frequencies: Iterable[Decimal]) -> np.ndarray:
@@ -196,8 +197,7 @@ def evaluate(turn: Array | Halves, *, dtype: Any, xp: Any) -> tuple[Array, Array
     """Cosine and sine of phases that `turns` gave, in `dtype`."""
     quadrant, residual = quadrants(turn)
     u = from_residual(residual, dtype, xp)
-    double = dtype == xp.float64
-    cos, sin = (xp.cos(u * EIGHTH), xp.sin(u * EIGHTH)) if double else _polynomials(u)
+    cos, sin = (xp.cos(u * EIGHTH), xp.sin(u * EIGHTH)) if dtype == xp.float64 else _polynomials(u)
     quadrant = xp.astype(quadrant, xp.int32)
     swapped = (quadrant & 1) == 1
     cos_sign = xp.astype(1 - ((quadrant + 1) & 2), dtype)
@@ -208,8 +208,7 @@ def evaluate(turn: Array | Halves, *, dtype: Any, xp: Any) -> tuple[Array, Array
 def _polynomials(u: Array) -> tuple[Array, Array]:
     z = u * u
     sin = u * SIN[0] + u * (SIN[1] + z * (SIN[2] + z * (SIN[3] + z * SIN[4])))
-    cos = 1.0 + z * (COS[0] + z * (COS[1] + z * (COS[2] + z * COS[3])))
-    return cos, sin
+    return 1.0 + z * (COS[0] + z * (COS[1] + z * (COS[2] + z * COS[3]))), sin
 
 
 def classic(positions: Array, frequencies: Array, *, dtype: Any, xp: Any) -> tuple[Array, Array]:

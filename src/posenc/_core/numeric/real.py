@@ -55,8 +55,11 @@ def cos_sin(
     within = xp.abs(positions) < float(limits(xp)[1] + 1)
 
     def exact(x: Array) -> tuple[Array, Array]:
-        turn = turns(xp.where(within, x, xp.zeros_like(x)), step, whole, origin, xp=xp)
-        cos, sin = evaluate(turn, dtype=dtype, xp=xp)
+        cos, sin = evaluate(
+            turns(xp.where(within, x, xp.zeros_like(x)), step, whole, origin, xp=xp),
+            dtype=dtype,
+            xp=xp,
+        )
         wrong = _wrong(within, dtype, xp)
         return cos + wrong, sin + wrong
 
@@ -119,8 +122,11 @@ def _fixed_point(x: Array, xp: Any) -> tuple[Array, Array, Array]:
     nearest, fraction = nearest + up, fraction - up
     scaled = fraction * 2.0**32
     high = xp.round(scaled)
-    low = xp.round((scaled - high) * 2.0**31)
-    return xp.astype(nearest, integer), xp.astype(high, integer), xp.astype(low, integer)
+    return (
+        xp.astype(nearest, integer),
+        xp.astype(high, integer),
+        xp.astype(xp.round((scaled - high) * 2.0**31), integer),
+    )
 
 
 def _without_overflow(n: Array, high: Array, low: Array, step: Words, whole: Words | None) -> Words:

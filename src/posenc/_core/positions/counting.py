@@ -70,8 +70,9 @@ def arange(
     >>> posenc.positions.arange(3, start=10)
     array([10, 11, 12])
     """
-    alone = single is not None and length == 1
-    return offset(length, single if alone else start, xp=xp, device=device)
+    return offset(
+        length, single if single is not None and length == 1 else start, xp=xp, device=device
+    )
 
 
 @numpy_rules

@@ -158,8 +158,9 @@ def grid(
         columns = [columns[place] for place in _places(axes, names, caller)]
     tokens = xp.stack(columns, axis=-1)
     if prefix:
-        before = xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1
-        tokens = xp.concat([before, tokens], axis=0)
+        tokens = xp.concat(
+            [xp.zeros((prefix, count), dtype=tokens.dtype, device=device) - 1, tokens], axis=0
+        )
     return tokens
 
 
@@ -375,6 +376,8 @@ def boxes(
         width, height = size
         x0, x1, y0, y1 = x0 / width, x1 / width, y0 / height, y1 / height
     w, h = x1 - x0, y1 - y0
-    if form == "centre":
-        return xp.stack([(x0 + x1) / 2, (y0 + y1) / 2, w, h], axis=-1)
-    return xp.stack([x0, y0, x1, y1, *([w, h] if form == "corners_and_size" else [])], axis=-1)
+    return (
+        xp.stack([(x0 + x1) / 2, (y0 + y1) / 2, w, h], axis=-1)
+        if form == "centre"
+        else xp.stack([x0, y0, x1, y1, *([w, h] if form == "corners_and_size" else [])], axis=-1)
+    )

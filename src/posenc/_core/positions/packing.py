@@ -223,10 +223,12 @@ def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) 
             "positions.randomised", "step and sample below 2**32", (int(step), int(sample))
         )
     # Floyd's algorithm, written out: the draw must not change with a library's way of sampling.
-    key = np.array([int(seed), int(step) << 32 | int(sample)], dtype=np.uint64)
-    bits = np.random.Philox(key=key)
-    many = bits.random_raw(2 * int(length) + 8).tolist()
-    words = itertools.chain(many, iter(bits.random_raw, None))
+    bits = np.random.Philox(
+        key=np.array([int(seed), int(step) << 32 | int(sample)], dtype=np.uint64)
+    )
+    words = itertools.chain(
+        bits.random_raw(2 * int(length) + 8).tolist(), iter(bits.random_raw, None)
+    )
     chosen: set[int] = set()
     for top in range(int(maximum) - int(length), int(maximum)):
         number = _below(top + 1, words)

@@ -98,8 +98,12 @@ def multimodal(
     ]
     view = View(pieces, {})
     view.next = int(integers(start, xp=np, caller=f"{caller}: start"))
-    whole = np.concatenate([np.zeros((0, 3), dtype=np.int64), *map(view.place, pieces)])
-    return integers(whole, xp=library(xp), device=device, caller=caller)
+    return integers(
+        np.concatenate([np.zeros((0, 3), dtype=np.int64), *map(view.place, pieces)]),
+        xp=library(xp),
+        device=device,
+        caller=caller,
+    )
 
 
 def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:

@@ -85,8 +85,9 @@ def tree(parents: Any, *, start: Any = 0) -> Array:
         depth[node] = depth[parent] + 1 if parent >= 0 else 0
     beside = next((a for a in (start, parents) if is_array(a)), None)
     xp = library(np) if beside is None else namespace(beside, "positions.tree")
-    steps = integers(depth, xp=xp, device=device_of(beside), caller="positions.tree")
-    return offset(1, start, xp=xp, device=device_of(beside)) + steps
+    return offset(1, start, xp=xp, device=device_of(beside)) + integers(
+        depth, xp=xp, device=device_of(beside), caller="positions.tree"
+    )
 
 
 def path(parents: Any, node: int) -> np.ndarray:
@@ -167,9 +168,13 @@ def following(length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1) -> 
     if axes < 1:
         raise bad_argument("positions.following: axes", "at least 1", axes)
     flat = offset(count, length + delta)
-    if axes == 1:
-        return flat
-    return namespace(flat, "positions.following").broadcast_to(flat[..., None], (*flat.shape, axes))
+    return (
+        flat
+        if axes == 1
+        else namespace(flat, "positions.following").broadcast_to(
+            flat[..., None], (*flat.shape, axes)
+        )
+    )
 
 
 def delta(positions: Any, mask: Any = None) -> np.ndarray:
@@ -302,8 +307,12 @@ def from_token_types(
             "tokens for each grid",
             f"{left[1]} images and {left[2]} videos or frames without tokens",
         )
-    xp = namespace(token_types, caller) if is_array(token_types) else library(np)
-    return integers(result, xp=xp, device=device_of(token_types), caller=caller)
+    return integers(
+        result,
+        xp=namespace(token_types, caller) if is_array(token_types) else library(np),
+        device=device_of(token_types),
+        caller=caller,
+    )
 
 
 def _grids(grids: Any, merge: int, caller: str) -> list[Any]:

@@ -75,8 +75,10 @@ class Citation:
 def _entries() -> dict[str, str]:
     """The entries by their keys; a blank line is between two."""
     file = resources.files("posenc") / "encodings" / "papers.bib"
-    entries = file.read_text(encoding="utf-8").strip().split("\n\n")
-    return {entry.partition("{")[2].partition(",")[0]: entry for entry in entries}
+    return {
+        entry.partition("{")[2].partition(",")[0]: entry
+        for entry in file.read_text(encoding="utf-8").strip().split("\n\n")
+    }
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -140,8 +142,11 @@ class AnsweringClass(ABCMeta):
     if not TYPE_CHECKING:
 
         def __getattr__(cls, name: str) -> Any:
-            own = not name.startswith("_") and name != "kind" and hasattr(cls, "kind")
-            raise AttributeError(Unanswered(cls, name) if own else name)
+            raise AttributeError(
+                Unanswered(cls, name)
+                if not name.startswith("_") and name != "kind" and hasattr(cls, "kind")
+                else name
+            )
 
 
 class Answering(metaclass=AnsweringClass):

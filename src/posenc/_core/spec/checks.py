@@ -116,8 +116,7 @@ def _object_for(name: str, kinds: list[type]) -> str:
 
 @functools.cache
 def _options(hint: Any) -> tuple[Any, ...]:
-    several = typing.get_origin(hint) in (Union, types.UnionType)
-    return typing.get_args(hint) if several else (hint,)
+    return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
@@ -126,8 +125,9 @@ def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
     if hint is types.NoneType:
         return value is None, None
     if origin is Literal:
-        choices = typing.get_args(hint)
-        return any(type(value) is type(one) and value == one for one in choices), value
+        return any(
+            type(value) is type(one) and value == one for one in typing.get_args(hint)
+        ), value
     if origin is tuple:
         return _fit_tuple(value, typing.get_args(hint), caller)
     if hint is bool:
@@ -157,8 +157,10 @@ def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, An
     hints = args[:1] * len(items) if args[1:] == (Ellipsis,) else args
     if len(items) != len(hints):
         return False, None
-    pairs = enumerate(zip(items, hints, strict=True))
-    result = tuple(coerce(item, hint, f"{caller}[{index}]") for index, (item, hint) in pairs)
+    result = tuple(
+        coerce(item, hint, f"{caller}[{index}]")
+        for index, (item, hint) in enumerate(zip(items, hints, strict=True))
+    )
     same = isinstance(value, tuple) and all(a is b for a, b in zip(value, result, strict=True))
     return True, value if same else result
 

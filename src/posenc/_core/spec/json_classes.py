@@ -93,5 +93,6 @@ def values_inside(cls: type[Value]) -> set[type[Value]]:
         return set().union(*(inside(arg) for arg in typing.get_args(hint)))
 
     hints = typing.get_type_hints(cls)
-    own = (hints[field.name] for field in dataclasses.fields(cls))  # type: ignore[arg-type]
-    return set().union(*map(inside, own))
+    return set().union(
+        *(inside(hints[field.name]) for field in dataclasses.fields(cls))  # type: ignore[arg-type]
+    )

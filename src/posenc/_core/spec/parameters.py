@@ -53,8 +53,9 @@ class Init(Value):
         """First values of a shape, float32."""
         if self.rule == "constant":
             return np.full(shape, self.scale, dtype=np.float32)
-        if self.rule == "normal":
-            values = rng.standard_normal(shape, dtype=np.float32)
-        else:
-            values = 2 * rng.random(shape, dtype=np.float32) - 1
+        values = (
+            rng.standard_normal(shape, dtype=np.float32)
+            if self.rule == "normal"
+            else 2 * rng.random(shape, dtype=np.float32) - 1
+        )
         return np.asarray(values * np.float32(self.scale), dtype=np.float32)

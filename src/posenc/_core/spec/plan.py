@@ -180,8 +180,11 @@ class Plan(Value):
             raise bad_spec(
                 "Plan.repeat", "a pattern of at least one name", f"{pattern!r} for {layers} layers"
             )
-        repeated = tuple(names[i % len(names)] for i in range(layers))
-        return cls(tuple(entries), layers=repeated, embeddings=embeddings)
+        return cls(
+            tuple(entries),
+            layers=tuple(names[i % len(names)] for i in range(layers)),
+            embeddings=embeddings,
+        )
 
     def __len__(self) -> int:
         return len(self.layers)
@@ -246,8 +249,13 @@ class Plan(Value):
         entries = tuple(map(own, of_part("Plan.part", whole, name)))
         layers = tuple(n.removeprefix(inside) for n in self.layers if f"{n}.".startswith(inside))
         first = self.embeddings
-        kept = own(first) if first is not None and f"{first.name}.".startswith(inside) else None
-        return Plan(entries, layers=layers, embeddings=kept)
+        return Plan(
+            entries,
+            layers=layers,
+            embeddings=own(first)
+            if first is not None and f"{first.name}.".startswith(inside)
+            else None,
+        )
 
 
 def of_type(caller: str, layers: Collection[tuple[str, T]], name: str) -> tuple[T, ...]:

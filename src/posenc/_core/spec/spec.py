@@ -110,8 +110,10 @@ class Value(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON types, with defaults, and the class name under `type`."""
-        fields = {key: _plain(getattr(self, key)) for key in _hints(type(self))}
-        return {"type": type(self).__name__, **fields}
+        return {
+            "type": type(self).__name__,
+            **{key: _plain(getattr(self, key)) for key in _hints(type(self))},
+        }
 
     def __getstate__(self) -> dict[str, Any]:
         # Only fields travel: what else hangs on the object is derived, and may hold device memory.
@@ -359,8 +361,9 @@ def from_dict(
         raise
     except Exception as error:
         # An error of another kind is one of posenc itself, or of a class that others wrote.
-        ours = cls.__module__.partition(".")[0] == "posenc"
-        if ours and not isinstance(error, (ArithmeticError, MemoryError, ValueError)):
+        if cls.__module__.partition(".")[0] == "posenc" and not isinstance(
+            error, (ArithmeticError, MemoryError, ValueError)
+        ):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
         raise bad_spec(

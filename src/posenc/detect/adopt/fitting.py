@@ -69,8 +69,11 @@ def labels(module: nn.Module, names: list[str]) -> list[str | None]:
     if "layer_type" not in parameters(module) or _answers(module, None):
         return [None]
     ends = [key.removesuffix("_inv_freq") for key, _ in module.named_buffers(recurse=False)]
-    candidates = dict.fromkeys([*getattr(module, "layer_types", ()), *ends, *names])
-    return [name for name in candidates if _answers(module, name)] or [None]
+    return [
+        name
+        for name in dict.fromkeys([*getattr(module, "layer_types", ()), *ends, *names])
+        if _answers(module, name)
+    ] or [None]
 
 
 def _answers(module: nn.Module, label: str | None) -> bool:
@@ -260,7 +263,7 @@ def distance(
 
     bench = _Distances(subject_of(module, label, form), expected)
     end = min(END, COUNTED) if isinstance(module, SequenceRotary) else END
-    choice = bench.held(end, SECONDS)
+    choice = bench.held(end, SECONDS)  # fills what is off
     return Distance.of(
         np.array([*bench.off]), np.array([*bench.off.values()]), max((length or 4096) - 1, 1),
         choice.reach,
@@ -298,8 +301,10 @@ def adopt_diffusion(model: Any, scaling: Scaling | None, phase: str) -> Adoption
             except PosencError as error:
                 errors[leaf] = error
     if not replaced:
-        none = bad_data(CALLER, "a rotation in its plan", "; ".join(reading.errors) or "none")
-        raise next(iter(errors.values()), none)
+        raise next(
+            iter(errors.values()),
+            bad_data(CALLER, "a rotation in its plan", "; ".join(reading.errors) or "none"),
+        )
     for leaf, (new, _) in replaced.items():
         setattr(model, leaf, new)
     return Adoption(

@@ -138,8 +138,9 @@ def _override(module: nn.Module) -> str | None:
     order = type(module).__mro__
     owner = next(cls for cls in order if "forward" in vars(cls))
     behind = order[order.index(owner) + 1 :]
-    derives = any(_library(c) == "transformers" and issubclass(c, nn.Module) for c in behind)
-    if _library(owner) in LIBRARIES or not derives:
+    if _library(owner) in LIBRARIES or not any(
+        _library(c) == "transformers" and issubclass(c, nn.Module) for c in behind
+    ):
         return None
     name = owner.__name__
     # A library makes a class when the model is wrapped, as FSDP does.
@@ -153,8 +154,7 @@ def _library(cls: type) -> str:
 def _refuse_wrapped(model: nn.Module) -> None:
     """Raise for models inside of another one, which holds their weights."""
     for path, module in model.named_modules():
-        home = type(module).__module__
-        if home.startswith("torch.distributed") and isinstance(
+        if type(module).__module__.startswith("torch.distributed") and isinstance(
             getattr(module, "module", None), nn.Module
         ):
             raise bad_data(
@@ -241,18 +241,25 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
             unknown.append(error)  # of no layer of the plan: the old module goes on to answer
     if not forms:
         raise unknown[0]
-    is_meta = any(buffer.is_meta for buffer in module.buffers())
-    return Answered(path, places, module, asked if is_meta else plain, forms)
+    return Answered(
+        path,
+        places,
+        module,
+        asked if any(buffer.is_meta for buffer in module.buffers()) else plain,
+        forms,
+    )
 
 
 def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:
     """Whether the numbers of a spec were put in: those of an indexer may be paired otherwise."""
-    if isinstance(spec, RoPE):
-        return any(
+    return (
+        any(
             isinstance(one, RoPE) and attempt(spec.replace, pairing=one.pairing) == one
             for one in covered
         )
-    return spec is not None and spec in covered
+        if isinstance(spec, RoPE)
+        else spec is not None and spec in covered
+    )
 
 
 def answers_of(

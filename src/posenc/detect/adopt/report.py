@@ -221,8 +221,11 @@ def exact_rows(module: nn.Module, name: str, spec: Any, phase: str) -> Rows | No
     if wanted is None or kept is None:
         return None
     exact = torch.from_numpy(kept).to(now.device, now.dtype)
-    same = phase == "exact" and np.array_equal(np.asarray(exact.to("cpu", torch.float64)), stored)
-    off = np.zeros(len(stored)) if same else np.abs(stored - wanted).max(axis=1)
+    off = (
+        np.zeros(len(stored))
+        if phase == "exact" and np.array_equal(np.asarray(exact.to("cpu", torch.float64)), stored)
+        else np.abs(stored - wanted).max(axis=1)
+    )
     return Rows(module, name, exact, Distance.of(np.arange(len(off)), off, len(off) - 1))
 
 

@@ -141,8 +141,13 @@ class Trial:
         if not any(scores is not None for scores in self._scores):
             return
         config: Any = self.model.config
-        parts = {"": config, **{key: getattr(config, key, None) for key in config.sub_configs}}
-        kept = {key: getattr(part, "_attn_implementation", None) for key, part in parts.items()}
+        kept = {
+            key: getattr(part, "_attn_implementation", None)
+            for key, part in {
+                "": config,
+                **{key: getattr(config, key, None) for key in config.sub_configs},
+            }.items()
+        }
         use = _Use(self._scores[0] if len({*self._scores}) == 1 else list(self._scores), kept)
         self.model.__dict__[KEPT] = use
         main = next((k for k in config.sub_configs if getattr(config, k) is _text(self.model)), "")

@@ -152,8 +152,11 @@ def check_settings(picture: str, settings: Mapping[str, Any], names: Iterable[st
     options = {take.argument: take for take in PICTURES[picture].options}
     for name, value in settings.items():
         if name not in choices:
-            saved = SAVED.replace("PICTURE", picture)
-            todo = saved if re.match(SAVING, name) else suggest(name, choices)
+            todo = (
+                SAVED.replace("PICTURE", picture)
+                if re.match(SAVING, name)
+                else suggest(name, choices)
+            )
             raise KeywordError(f"posenc.plot.{picture} has no argument {name!r}. {todo}")
         reads = options[name].reads if name in options else MORE.get(name, "")
         if value is None or reads not in KINDS:

@@ -330,8 +330,7 @@ def _curve(sheet: Sheet, axes: Any, strip: Strip, curve: np.ndarray) -> None:
 
 def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
     count = len(panel.dials)
-    lines = 2 if _is_narrow(sheet) else 1
-    across = -(-count // lines)
+    across = -(-count // (2 if _is_narrow(sheet) else 1))
     side = min(DIAL, (room.wide - 10 * (across - 1)) // across)
     hands = [(text, sheet.style(style)) for _, _, style, text in panel.dials[0].hands]
     legend(sheet, top, hands, "lower left", 2)

@@ -192,8 +192,11 @@ class Sheet:
             self._fold_headings(width, again)
             for panel in self.panels if again and width else ():
                 # Names of axes in as many lines as their panels take.
-                wide = self._in_points(panel.axes.get_window_extent().width)
-                self._fold(panel.axes.xaxis.label, "normal", wide)
+                self._fold(
+                    panel.axes.xaxis.label,
+                    "normal",
+                    self._in_points(panel.axes.get_window_extent().width),
+                )
             self._measure()
             # Whether the names of curves would leave too little to the curves; of panels that
             # stand below each other, those names count that need most.

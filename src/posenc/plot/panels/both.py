@@ -52,8 +52,12 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
         apart = replace(a, values=difference, lines=(), numbers=(), lut="diverging")
         most = palette.largest(difference)
         own = max(most, limit)
-        title = "A − B" if own == limit else f"A − B, ±{number(own, 3)}"
-        cells.append(replace(_scaled(apart, own, "A − B"), title=title))
+        cells.append(
+            replace(
+                _scaled(apart, own, "A − B"),
+                title="A − B" if own == limit else f"A − B, ±{number(own, 3)}",
+            )
+        )
         captions.append(f"A and B up to ±{number(limit)}; largest difference {number(most)}.")
     else:
         captions.append("No difference: A and B have different sizes.")
@@ -65,14 +69,16 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
 def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
     name = f"{panel.id}-{title.lower() if len(title) == 1 else 'difference'}"
     panel = replace(panel, id=name, title=title, caption="", place="full")
-    if panel.lut != "diverging":
-        return panel
-    return replace(
-        panel,
-        tile=panel.tile if panel.values is None else palette.indices(panel.values, limit),
-        limit=limit,
-        low=number(-limit),
-        high=number(limit),
+    return (
+        panel
+        if panel.lut != "diverging"
+        else replace(
+            panel,
+            tile=panel.tile if panel.values is None else palette.indices(panel.values, limit),
+            limit=limit,
+            low=number(-limit),
+            high=number(limit),
+        )
     )
 
 

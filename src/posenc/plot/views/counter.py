@@ -185,8 +185,13 @@ def _strips(data: Counter) -> Iterator[Strip]:
     first, last = data.positions
     at = None if data.at is None or not first <= data.at < last else data.at - first
     for bits, wave, partner in zip(data.bits, data.waves, data.partners, strict=True):
-        tile = palette.indices(bits * BIT)
-        yield Strip(f"bit {partner.bit}", tile, tuple(map(str, bits.tolist())), key="p", at=at)
+        yield Strip(
+            f"bit {partner.bit}",
+            palette.indices(bits * BIT),
+            tuple(map(str, bits.tolist())),
+            key="p",
+            at=at,
+        )
         # Without a partner the wave is no number anywhere.
         label = f"period {whole(partner.period)}"
         label += (

@@ -56,8 +56,11 @@ class LossView(Described):
 
     def at(self, name: str, times: float) -> float:
         """The mean loss before a position, in trained lengths."""
-        place = round(times * self.losses.trained / self.losses.stretch) - 1
-        return float(self.losses.curves[name].mean[place])
+        return float(
+            self.losses.curves[name].mean[
+                round(times * self.losses.trained / self.losses.stretch) - 1
+            ]
+        )
 
 
 def data(rule: str = USUAL) -> LossView:
@@ -74,8 +77,14 @@ def data(rule: str = USUAL) -> LossView:
     baseline = Baseline(losses.spec, losses.trained)
     unseen = {name: _unseen(baseline, name, losses) for name in dict.fromkeys(("none", rule))}
     slow = int(baseline.slow.sum())
-    title = f"Trained on {losses.trained} characters, read at {losses.length}"
-    return LossView(rule, losses, unseen, slow, title=title, caption=_caption(losses, baseline))
+    return LossView(
+        rule,
+        losses,
+        unseen,
+        slow,
+        title=f"Trained on {losses.trained} characters, read at {losses.length}",
+        caption=_caption(losses, baseline),
+    )
 
 
 def _unseen(baseline: Baseline, rule: str, losses: TrainedLosses) -> np.ndarray:

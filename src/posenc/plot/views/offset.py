@@ -98,16 +98,17 @@ def data(
         stop = min(stop, end)
     pairs = whole_pairs(table.waves)
     shown = _shown(start, stop, axis, pixels)
-    if pairs is not None and table.waves is not None:
-        low, high, mean, band = _of_pairs(
+    low, high, mean, band = (
+        _of_pairs(
             pairs,
             shown,
             1 / len(pairs) if kind == "cosine" else table.waves.amplitude**2,
             stop,
             axis,
         )
-    else:
-        low, high, mean, band = _of_rows(table, shown, kind)
+        if pairs is not None and table.waves is not None
+        else _of_rows(table, shown, kind)
+    )
     consecutive = axis == "linear" and band == "none"
     up = np.diff(mean) > 1e-12 * max(float(np.abs(mean).max()), 1e-300)
     offset = Offset(
@@ -140,8 +141,11 @@ def whole_pairs(waves: ColumnWaves | None) -> np.ndarray | None:
     if not np.array_equal(waves.pair[sines], waves.pair[cosines]):
         return None
     same = (waves.step[sines] == waves.step[cosines]).all()
-    apart = (waves.origin[cosines] - waves.origin[sines] == QUARTER).all()
-    return waves.step[sines] if same and apart else None
+    return (
+        waves.step[sines]
+        if same and (waves.origin[cosines] - waves.origin[sines] == QUARTER).all()
+        else None
+    )
 
 
 def products(

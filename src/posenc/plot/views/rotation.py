@@ -152,9 +152,10 @@ def _turn(spec: Any, x: np.ndarray, at: Any, role: Role, params: Params) -> np.n
 def turned_channels(spec: Any) -> np.ndarray:
     """The channels of each pair, as they stand after the rotation."""
     own = spec.channels
-    pairing = own.replace(order="half") if own.output == "half" else own
     # Where each channel became a pair, the pairs stand in the output in the same order.
-    return np.array(pairing.channels(spec.output_dim))
+    return np.array(
+        (own.replace(order="half") if own.output == "half" else own).channels(spec.output_dim)
+    )
 
 
 def _dials(
@@ -242,10 +243,12 @@ def _scores(
 
 def _other(spec: Any, pairing: Pairing) -> Any:
     """The same rotation with its pairs laid out the other way, where that can be said."""
-    if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same":
-        return None
-    return spec.replace(
-        pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+    return (
+        None
+        if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same"
+        else spec.replace(
+            pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+        )
     )
 
 

@@ -78,8 +78,11 @@ def data(
         counts = np.shape(sides) == (2,) and all(map(is_count, sides)) and any(sides) == all(sides)
         fits = counts and least <= min(sides) <= max(sides) <= MOST
         require(fits, f" scene: {name}", f"two sides of {least} to {MOST} tokens", repr(sides))
-    grids = (("picture", image), ("reference", reference))
-    sizes = {part: (1, *sides) for part, sides in grids if any(sides)} | {"text": text}
+    sizes = {
+        part: (1, *sides)
+        for part, sides in (("picture", image), ("reference", reference))
+        if any(sides)
+    } | {"text": text}
     several = list(MODELS) if configs is None else configs
     models = tuple(
         _placed(config, sizes)

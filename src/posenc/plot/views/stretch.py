@@ -152,12 +152,22 @@ def _measured(
     """The losses of the models that were trained, of which each has one rotation and one length."""
     caller, view = " stretch: loss", measured.data(rules[0])
     alone, received = (original_length, factor) == (None, None), f"{original_length} and {factor}"
-    todo = "Leave them out: the models that were trained have one length and one factor."
-    require(alone, caller, "no length and no factor", received, todo)
+    require(
+        alone,
+        caller,
+        "no length and no factor",
+        received,
+        "Leave them out: the models that were trained have one length and one factor.",
+    )
     losses = view.losses
     own = losses.spec.replace(pairing=spec.pairing)
-    expected = f"the rotation that the models were trained with, {brief(own)}"
-    require(spec.replace(scaling=()) == own, caller, expected, brief(spec), "Pass that one.")
+    require(
+        spec.replace(scaling=()) == own,
+        caller,
+        f"the rotation that the models were trained with, {brief(own)}",
+        brief(spec),
+        "Pass that one.",
+    )
     return Stretch(
         (), losses.trained, losses.length, losses.length / losses.trained, view.slow, 0, 0, {},
         view.title, view.caption, own, view,
@@ -203,12 +213,17 @@ def _caption(stretch: Stretch) -> tuple[str, ...]:
 
 def rows(data: Any) -> Table:
     """The numbers of a .csv."""
-    if data.loss is not None:
-        return measured.rows(data.loss)
-    return ["rule", "pair", "wavelength", "stretch"], (
-        [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
-        for rule in data.rules
-        for pair in range(len(rule.wavelengths))
+    return (
+        measured.rows(data.loss)
+        if data.loss is not None
+        else (
+            ["rule", "pair", "wavelength", "stretch"],
+            (
+                [rule.label, pair, rule.wavelengths[pair], rule.stretch[pair]]
+                for rule in data.rules
+                for pair in range(len(rule.wavelengths))
+            ),
+        )
     )
 
 

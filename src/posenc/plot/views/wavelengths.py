@@ -70,11 +70,10 @@ def data(
         _ladder(settled(spec, length), name, mark)
         for spec, name in zip(several, names, strict=True)
     )
-    usual: Over = "share" if len({len(ladder.share) for ladder in ladders}) > 1 else "pair"
     return Wavelengths(
         ladders,
         mark,
-        over or usual,
+        over or ("share" if len({len(ladder.share) for ladder in ladders}) > 1 else "pair"),
         title=ladders[0].label if len(ladders) == 1 else "Wavelengths of pairs",
         caption=tuple(_sentence(ladder, mark, alone=count == 1) for ladder in ladders),
     )

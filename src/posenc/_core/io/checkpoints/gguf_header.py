@@ -142,8 +142,9 @@ class _Cursor:
         self.spend(KEPT * count)
         if kind in FORMATS:
             return list(self.numbers(FORMATS[kind], count))
-        items = [self.value(kind, depth + 1) for _ in range(count)]
-        return items if count <= LONGEST_LIST else count
+        return (
+            [self.value(kind, depth + 1) for _ in range(count)] if count <= LONGEST_LIST else count
+        )
 
     def skip_texts(self, count: int) -> None:
         """Step over texts, of which vocabularies have hundreds of thousands."""

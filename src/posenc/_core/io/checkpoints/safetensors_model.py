@@ -68,9 +68,13 @@ class Stored:
         Of rows of a `width`, only the first of `every` so many columns are kept.
         """
         size = self.itemsize
-        data = self.raw(begin * size, count * size).view(self.tensor.stored or f"<u{size}")
-        kept = data.reshape(-1, width)[:, ::every]
-        return files.decode(kept.reshape(-1), self.tensor.dtype).astype(np.float64)
+        return files.decode(
+            self.raw(begin * size, count * size)
+            .view(self.tensor.stored or f"<u{size}")
+            .reshape(-1, width)[:, ::every]
+            .reshape(-1),
+            self.tensor.dtype,
+        ).astype(np.float64)
 
     def array(self) -> np.ndarray:
         """All of it, float64 in its shape."""
@@ -141,8 +145,9 @@ def open_checkpoint(source: Any, *, config: Any, caller: str) -> Checkpoint:
         layouts = {one.name: _layout(one, caller) for one in (chosen, *others)}
     beside = chosen.parent / inputs.CONFIG_FILE
     config = beside if config is None and beside.is_file() else config
-    read = None if config is None else inputs.load(config, caller)
-    return Checkpoint(path, folder, layouts, index, read, name)
+    return Checkpoint(
+        path, folder, layouts, index, None if config is None else inputs.load(config, caller), name
+    )
 
 
 def read_index(path: Path, caller: str) -> dict[str, Any]:

@@ -86,9 +86,9 @@ def _opened(path: Path, stack: contextlib.ExitStack) -> ArrayStore:
     if path.name.endswith(ENDING) and not is_npy:
         return _index_store(path)
     length = struct.unpack("<Q", start)[0] if len(start) == 8 and not is_npy else 0
-    bare = start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl")
     refuse_data(
-        bare and length > inputs.state_of(file).size - 8,
+        (start[:1] == b"\x80" or path.suffix in (".bin", ".pt", ".pth", ".pkl"))
+        and length > inputs.state_of(file).size - 8,
         str(path),
         "a zip, as torch.save writes",
         repr(start),
@@ -130,8 +130,12 @@ def _plain_array(name: str, tensor: headers.Tensor, opened: Opener) -> Array:
 
 def _layout_store(layout: headers.Layout, opened: Opener) -> ArrayStore:
     named = {key or layout.path.stem: tensor for key, tensor in layout.tensors.items()}
-    arrays = {name: _plain_array(name, tensor, opened) for name, tensor in named.items()}
-    return ArrayStore(layout.path, layout.format, arrays, {})
+    return ArrayStore(
+        layout.path,
+        layout.format,
+        {name: _plain_array(name, tensor, opened) for name, tensor in named.items()},
+        {},
+    )
 
 
 def _index_store(path: Path) -> ArrayStore:
@@ -141,9 +145,13 @@ def _index_store(path: Path) -> ArrayStore:
     arrays: dict[str, Array] = {}
     for shard, layout in layouts.items():
         # Each is closed again: a system opens 256 files.
-        opened = functools.partial(inputs.unchanged, layout.path, layout.state)
-        own = _layout_store(layout, opened).arrays.items()
-        arrays |= {key: array for key, array in own if names.get(key) == shard}
+        arrays |= {
+            key: array
+            for key, array in _layout_store(
+                layout, functools.partial(inputs.unchanged, layout.path, layout.state)
+            ).arrays.items()
+            if names.get(key) == shard
+        }
     missing = [name for name in names if name not in arrays]
     if missing:
         raise bad_data(
@@ -170,8 +178,11 @@ def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
                 f"{length} bytes at {begin}",
                 size,
             )
-        place = headers.Tensor(name, dtype, shape, begin, begin + length, stored)
-        arrays[name] = _plain_array(name, place, lambda: contextlib.nullcontext(file))
+        arrays[name] = _plain_array(
+            name,
+            headers.Tensor(name, dtype, shape, begin, begin + length, stored),
+            lambda: contextlib.nullcontext(file),
+        )
     return ArrayStore(path, "gguf", arrays, header.keys)
 
 
@@ -284,8 +295,13 @@ def _npz_array(
     archive, member = place
     tensor = headers.npy_tensor(caller, io.BytesIO(head), member.file_size)
     if tensor.end - tensor.begin > LARGEST_MEMBER:
-        why = f"more than {LARGEST_MEMBER:,} bytes inside a zip are not unpacked: save it as .npy"
-        return Array(name, tensor.dtype, tensor.shape, None, why)
+        return Array(
+            name,
+            tensor.dtype,
+            tensor.shape,
+            None,
+            f"more than {LARGEST_MEMBER:,} bytes inside a zip are not unpacked: save it as .npy",
+        )
     width = np.dtype(tensor.stored).itemsize
 
     def read(first: int, count: int) -> np.ndarray:
@@ -309,8 +325,9 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
             refuse_data(stream.read(16) != b"little", caller, "little-endian numbers", "others")
     arrays = {}
     for name, part in parts.items():
-        member = members.get(f"{folder}data/{part.storage}")
-        arrays[name] = _torch_array(f"{caller}: {name[:80]}", name, part, member, file)
+        arrays[name] = _torch_array(
+            f"{caller}: {name[:80]}", name, part, members.get(f"{folder}data/{part.storage}"), file
+        )
     shown = ", ".join(foreign[:5])
     refuse_data(
         foreign and not arrays,
@@ -319,8 +336,13 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
         f"a pickle that calls {shown}, which was not run",
         "Do not load it with pickle.",
     )
-    remarks = (f"its pickle also names {shown}: nothing of it was run",) if foreign else ()
-    return ArrayStore(path, "torch", arrays, {}, remarks)
+    return ArrayStore(
+        path,
+        "torch",
+        arrays,
+        {},
+        (f"its pickle also names {shown}: nothing of it was run",) if foreign else (),
+    )
 
 
 def _torch_array(
@@ -356,7 +378,8 @@ def _torch_array(
         if len(head) != 30 or head[:4] != b"PK\x03\x04":
             raise bad_data(caller, "its storage where the zip says", "something else")
         data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
-        at = data + (part.begin + begin) * width
-        return files.decode(files.read(file, at, end - begin, stored), part.dtype)
+        return files.decode(
+            files.read(file, data + (part.begin + begin) * width, end - begin, stored), part.dtype
+        )
 
     return Array(name, part.dtype, part.shape, fetch)

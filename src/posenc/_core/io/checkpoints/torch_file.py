@@ -140,8 +140,9 @@ class _Machine:
     def name(self, module: Any, name: Any) -> Any:
         if not isinstance(name, str) or not isinstance(module, str):  # else a text of any length
             raise self.fail("names a function by what is no text")
-        untyped = (module, name) == ("torch.storage", "UntypedStorage")
-        if untyped or (module == "torch" and name in STORAGES):
+        if (module, name) == ("torch.storage", "UntypedStorage") or (
+            module == "torch" and name in STORAGES
+        ):
             return _Storage("", STORAGES.get(name, ""), 0)
         full = f"{module[:120]}.{name[:120]}"[:120]
         if not full.startswith("torch.") and full != "collections.OrderedDict":
@@ -202,9 +203,12 @@ def _text(code: str) -> Callable[[_Machine], None]:
 
 
 def _dict(items: Sequence[Any]) -> dict[Any, Any]:
-    pairs = zip(items[0::2], items[1::2], strict=True)
     # Texts, and indices; integers of any size could be chosen to meet in one place of a table.
-    return {k: v for k, v in pairs if isinstance(k, str) or (type(k) is int and 0 <= k < 2**32)}
+    return {
+        k: v
+        for k, v in zip(items[0::2], items[1::2], strict=True)
+        if isinstance(k, str) or (type(k) is int and 0 <= k < 2**32)
+    }
 
 
 _ACTIONS: dict[int, Callable[[_Machine], object]] = {
