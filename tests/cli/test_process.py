@@ -52,7 +52,7 @@ def zeros(path: Path, shape: tuple[int, ...]) -> None:
 # `ru_maxrss` starts from the size of the process that forked, which under pytest is larger than
 # anything measured here; Linux resets `VmHWM` when a program starts.
 MEASURE = """
-import resource, sys
+import json, resource, sys
 import posenc.cli.commands.encode, posenc.functional, posenc.encodings.table.sinusoidal
 from posenc.cli import app
 
@@ -65,9 +65,9 @@ def peak():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 before = peak()
-for name in sys.argv[1:]:
+for arguments in json.loads(sys.argv[1]):
     try:
-        app.main(["encode", f"{name}.npy", "-o", f"{name}-out.npy"], prog_name="posenc")
+        app.main(arguments, prog_name="posenc")
     except SystemExit as error:
         print("peaks", error.code or 0, before, peak())
 """
@@ -86,8 +86,9 @@ SHAPES = {
 def test_files_of_64_mib_take_little_memory(tmp_path: Path) -> None:
     for name, shape in SHAPES.items():
         zeros(tmp_path / f"{name}.npy", shape)
+    runs = [["encode", f"{name}.npy", "-o", f"{name}-out.npy"] for name in SHAPES]
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, *SHAPES],
+        [sys.executable, "-c", MEASURE, json.dumps(runs)],
         cwd=tmp_path,
         capture_output=True,
         env=environment(),

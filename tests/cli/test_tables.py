@@ -170,8 +170,9 @@ def test_appended_in_the_other_format(run: Run, source: str, target: str) -> Non
 def test_a_wider_result_takes_little_memory(tmp_path: Path) -> None:
     zeros(tmp_path / "x.npy", (4, 16384, 128))
     spec = Concatenated(128, table=Sinusoidal(384))
+    runs = [["encode", "x.npy", "-o", "y.npy", *spec_of(spec)]]
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, "encode", "x.npy", "-o", "y.npy", *spec_of(spec)],
+        [sys.executable, "-c", MEASURE, json.dumps(runs)],
         cwd=tmp_path,
         capture_output=True,
         env=environment(),
