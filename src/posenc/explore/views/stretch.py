@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.extend.engines import lines_of, wanted_of
+from posenc.detect.extend.engines import DRAFT, lines_of, wanted_of
 from posenc.explore import snippets
 from posenc.explore.state.catalogue import held
 from posenc.explore.state.entry import Chosen
@@ -235,7 +235,9 @@ def _lines(data: stretch.Stretch, name: str) -> list[Block]:
     if wanted is None:
         return [heading, Prose("No engine has this rule.")]
     lines, remarks = lines_of(None, wanted)
-    return [heading, *(Datum(*line) for line in lines.items()), *map(Prose, remarks)]
+    # What becomes of a draft model is told by `posenc extend`, which knows the model.
+    kept = [Prose(remark) for remark in remarks if not remark.startswith(DRAFT)]
+    return [heading, *(Datum(*line) for line in lines.items()), *kept]
 
 
 def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
