@@ -190,7 +190,7 @@ TEXTS = {
 }
 REFUSED = {
     "a: &part {b: 1}, <<: *part": "a file without merged parts",
-    "a: &base 5, rotary-emb-base: *base": "rotary-emb-base: expected a value, got the alias '*ba",
+    "a: &base 5, rotary-emb-base: *base": "rotary-emb-base: expected a value, got the alias '*b",
     "rotary_emb_base: 5, rotary_emb_base: 6": "each key once",
     "a: !!python/name:os.system x": "is not YAML",
     "rotary_emb_base: [1": "is not YAML",
