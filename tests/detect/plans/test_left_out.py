@@ -224,7 +224,7 @@ def test_gemma_3_as_it_is_published() -> None:
     assert {s.origin for s in full.sources if s.field in ("base", "dim")} == {"class"}
     assert "transformers 5.23" in next(s.where for s in full.sources if s.field == "base")
     assert (
-        "by the class's defaults of base and dim, which the config leaves out"
+        "the class's defaults of base and dim, which the config leaves out"
         in describe(plan)["sure"]
     )
 
