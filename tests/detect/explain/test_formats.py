@@ -280,6 +280,8 @@ SOURCES: dict[str, dict[str, Any]] = {
         "rotary-pct": 0.25, "max-position-embeddings": 2048, "pipe-parallel-size": 1,
     },
 }  # fmt: skip
+BLOOM = {"model_type": "bloom", "n_head": 8, "hidden_size": 64, "n_layer": 2}
+GPT2 = {"model_type": "gpt2", "n_head": 8, "n_embd": 64, "n_layer": 2, "n_positions": 128}
 # What cannot say all of it: without its keys a file is none of the format, so none is written.
 LACKS = {"mistral": {"interleaved", "partial"}, "trtllm": {"interleaved", "yarn", "partial"}}
 
@@ -326,6 +328,17 @@ def test_a_key_that_says_the_pairing_is_not_turned_round_to_keep_a_scaling() -> 
 def test_an_unknown_format_is_refused_with_the_nearest() -> None:
     with pytest.raises(posenc.ArgumentError, match="Did you mean 'torchchat'"):
         posenc.convert_config(LLAMA, "torchat")
+
+
+@pytest.mark.parametrize("to", ["meta", "neox", "executorch", "torchchat"])
+@pytest.mark.parametrize(("source", "kind"), [(BLOOM, "bias"), (GPT2, "table")])
+def test_a_format_that_turns_queries_is_not_written_for_a_model_that_does_not(
+    source: dict[str, Any], kind: str, to: str
+) -> None:
+    message = f"a model of kind rotary, as {to} would have it, got one of kind {kind}"
+    with pytest.raises(posenc.DataError, match=message):
+        posenc.convert_config(source, to)
+    assert posenc.convert_config(source, "hf4").lost == ()
 
 
 def test_the_command_writes_a_file_and_says_what_is_lost(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import bad_data
+from posenc._core.errors import bad_data, refuse_data
 from posenc._core.io.checkpoints import load
 from posenc._core.reading import Reading
 from posenc.detect.explain.config.unread_keys import speaks
@@ -103,8 +103,16 @@ def convert_config(
         else Translation(_spelled(row, words, before), ())
     )
     after = from_hf(written, on_error="report")
+    kinds, others = ({entry.kind for entry in plan} for plan in (before, after))
+    refuse_data(
+        not others <= kinds,
+        "convert_config",
+        f"a model of kind {' and '.join(sorted(others))}, as {to} would have it",
+        f"one of kind {' and '.join(sorted(kinds))}",
+        f"{to} cannot say that.",
+    )
     sentences = [*lost, *differences(before, after)]
-    if any(_order(one) != _order(other) for one, other in zip(before, after, strict=False)):
+    if {*filter(None, map(_order, before))} != {*filter(None, map(_order, after))}:
         sentences.append(PERMUTE)
     sentences += [
         f"{key} has no key there: {json.dumps(words[key])[:60]}"
@@ -113,9 +121,9 @@ def convert_config(
     ]
     kept = {*read[0].words.values()} if read else kept
     if silent := [key for key in data if key not in kept and not speaks(key)]:
-        more = ", …" if len(silent) > MOST else ""
         sentences.append(
-            f"not written, as they say nothing of it: {', '.join(silent[:MOST])}{more}"
+            "not written, as they say nothing of it: "
+            + ", ".join([*silent[:MOST], "…"][: len(silent)])
         )
     return Translation(written, tuple(dict.fromkeys(sentences)))
 
@@ -132,9 +140,8 @@ def _words(source: Mapping[str, Any], plan: Reading) -> dict[str, Any]:
     keys = Keys(words)
     sizes = {names[0]: keys.first(names) for names in (SIZES, HEAD_COUNTS, COUNT_KEYS)}
     words |= {name: int(pair[1]) for name, pair in sizes.items() if pair is not None}
-    architectures = source.get("architectures")
-    if isinstance(architectures, list):
-        words["architecture"] = next(iter(architectures), None)
+    if isinstance(source.get("architectures"), list):
+        words["architecture"] = next(iter(source["architectures"]), None)
     for entry in [one for one in plan if isinstance(one.spec, RotarySpec)][:1]:
         spec: Any = entry.spec
         wide = next((int(n) for one in WIDTHS if (n := keys.evaluate(one))), spec.dim)
@@ -155,7 +162,9 @@ def _spelled(row: Row, words: Mapping[str, Any], plan: Reading) -> dict[str, Any
         part[key] = value
     if missing := [key for key in row["all"] if not {*key.split("|")} & written.keys()]:
         raise bad_data(
-            "convert_config", f"{row['title']} has {' and '.join(missing)}", "none in the config"
+            "convert_config",
+            f"{' and '.join(missing).replace('|', ' or ')}, which {row['title']} needs",
+            "none in the config",
         )
     for key in filter(None, reversed(row.get("parts", ("",))[0].split("."))):
         written = {key: written}
