@@ -17,7 +17,7 @@ import posenc
 from posenc._core.io.inputs import CONFIG
 from posenc._core.io.yaml_text import parse_yaml
 from posenc.cli import app
-from posenc.detect.explain import fitting, targets
+from posenc.detect.explain import fitting, formats, targets
 from posenc.presets.config_formats import config_formats
 from tests.tolerances import ORIGINAL, assert_close
 
@@ -173,6 +173,29 @@ def test_a_refusal_names_the_keys_that_speak_and_the_nearest_format() -> None:
     text = str(caught.value)
     assert "These keys speak of positions, and no rule reads them: rotary_share=0.5" in text
     assert "The nearest format is model_config.yaml of LitGPT, which has block_size and" in text
+
+
+def test_a_format_of_which_much_is_missing_is_not_the_nearest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = {"title": "T", "all": ["a", "b", "c", "d"], "names": {"w": ["d", "e", "f", "g"]}}
+    monkeypatch.setattr(formats, "config_formats", lambda: {"t": row})
+    assert formats.nearest(dict.fromkeys("efg", 1)) == ""
+    assert (
+        formats.nearest(dict.fromkeys("cefgd", 1))
+        == ". The nearest format is T, which has a and b too"
+    )
+
+
+def test_a_window_that_a_format_does_not_know_is_an_error() -> None:
+    with pytest.raises(posenc.DataError, match="does not know layer_sliding=4, which speaks of"):
+        posenc.explain({**LLAMA, "layer_sliding": 4})
+
+
+def test_a_length_under_a_name_of_the_family_is_written() -> None:
+    sizes = {"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 16, "n_positions": 128}
+    written = posenc.convert_config({"model_type": "gptj", **sizes}, "neox").config
+    assert written["max_position_embeddings"] == 128
 
 
 # --- YAML and TOML --------------------------------------------------------------------------------

@@ -240,3 +240,19 @@ def test_the_command_says_what_the_order_is_worth() -> None:
     assert "read each config line back with its own reader" in result.output
     result = CliRunner().invoke(app, ["extend", "--help"])
     assert "recommended" not in result.output.lower()
+
+
+@pytest.mark.parametrize(
+    ("engine", "config", "why"),
+    [
+        ("vLLM", of("gpt_oss", rope_parameters=yarn(32.0)), "stops without beta_fast"),
+        ("SGLang", of("arcee", rope_parameters={"partial_rotary_factor": 0.5, "rope_theta": 1e4}),
+         "what it makes of partial_rotary_factor is not known"),
+    ],
+)  # fmt: skip
+def test_what_a_table_does_not_tell_is_not_known(
+    engine: str, config: dict[str, Any], why: str
+) -> None:
+    reading = as_read(engine, config)
+    assert reading.config is None
+    assert why in reading.why
