@@ -17,7 +17,7 @@ hf = pytest.importorskip("transformers", reason="whose models are adopted")
 from posenc.detect.adopt import fitting  # noqa: E402
 from posenc.detect.facts import arrays  # noqa: E402
 from posenc.torch import adopt, release  # noqa: E402
-from posenc.torch.adopted_sequences import AdoptedSequence  # noqa: E402
+from posenc.torch.adopted_sequences import AdoptedSequence, SequenceRotary  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZES = {
@@ -190,3 +190,20 @@ def test_frequencies_of_a_time_condition_turn_no_heads() -> None:
     shapes = {"time_embedding.inv_freq": (4,), "rotary_emb.inv_freq": (4,)}
     (fact,) = arrays.of_buffers(shapes, lambda _: np.ones(4))
     assert fact.rests_on == "rotary_emb.inv_freq"
+
+
+def test_a_module_that_does_not_count_tokens_is_told_and_what_it_remembers_is_not_asked() -> None:
+    class Remembering(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.kept = torch.full((1, 2, 3), 7.0)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            if self.kept is not None and self.kept.shape[1] == x.shape[1]:
+                return self.kept
+            return torch.zeros(1, x.shape[1], 3)
+
+    asked = SequenceRotary(Remembering())
+    assert not asked.answer(torch.zeros(1), 2).any()
+    with pytest.raises(ValueError, match="for 2 tokens"):
+        SequenceRotary(torch.nn.Flatten()).answer(torch.zeros(1), 2)
