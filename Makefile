@@ -22,6 +22,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 	--no-warn-conflicts --constraint constraints/versions.txt
 KERNELS := build/native/.built
 BUNDLE := src/posenc/explore/static/bundle/explore.js
+BUILT := $(READY) $(KERNELS) $(BUNDLE)
 CMAKE := $(BIN)/cmake -S . -G Ninja -DPython_EXECUTABLE=$(abspath $(BIN))/python \
 	-DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist worksteal
@@ -75,35 +76,35 @@ $(KERNELS): $(READY) CMakeLists.txt $(wildcard src/posenc/kernels/native/*.* src
 # --- work -------------------------------------------------------------------------------------------
 
 .PHONY: demo
-demo: $(READY) $(KERNELS) ## the main job on real input: a sentence, then a file; ends with a picture in out/
+demo: $(BUILT) ## the main job on real input: a sentence, then a file; ends with a picture in out/
 	@$(BIN)/python tools/demo.py out
 
 .PHONY: test
-test: $(READY) $(KERNELS) $(BUNDLE) ## all tests but the slow ones
+test: $(BUILT) ## all tests but the slow ones
 	@tools/browser.sh
 	@$(PYTEST) -m 'not slow'
 
 .PHONY: test-fast
-test-fast: $(READY) $(KERNELS) ## the first row of each cheap test
+test-fast: $(BUILT) ## the first row of each cheap test
 	@$(PYTEST) --fast --quiet
 
 .PHONY: test-one
-test-one: $(READY) $(KERNELS) ## what concerns one encoding: make test-one E=ALiBi
+test-one: $(BUILT) ## what concerns one encoding: make test-one E=ALiBi
 	@$(PYTEST) -m 'not slow' --encoding '$(or $(E),$(error Name an encoding: make $@ E=ALiBi))'
 
 .PHONY: test-changed
-test-changed: $(READY) $(KERNELS) ## the slow tests whose subject changed: make test-changed SINCE=main
+test-changed: $(BUILT) ## the slow tests whose subject changed: make test-changed SINCE=main
 	@$(PYTEST) -m slow --since '$(or $(SINCE),$(error Name a commit: make $@ SINCE=main))' \
 	  $(if $(LIMIT),--limit $(LIMIT)) \
 	  || [ $$? = 5 ]  # pytest's way to say that nothing was chosen
 
 .PHONY: test-browser
-test-browser: $(READY) $(KERNELS) $(BUNDLE) ## the explorer's page in a real browser; pictures in out/browser
+test-browser: $(BUILT) ## the explorer's page in a real browser; pictures in out/browser
 	@tools/browser.sh
 	@$(PYTEST) tests/browser tests/explore/test_page.py
 
 .PHONY: test-slow
-test-slow: $(READY) $(KERNELS) ## the slow tests: sweeps, other people's models, engines
+test-slow: $(BUILT) ## the slow tests: sweeps, other people's models, engines
 	@$(PYTEST) -m slow
 
 .PHONY: test-all
@@ -122,7 +123,7 @@ sanitize: $(READY) ## the tests of the compiled kernels under AddressSanitizer a
 	  PYTHONPATH=build/sanitize/tree $(BIN)/python -m pytest -q -p no:cacheprovider --capture=sys tests/kernels/test_native*.py
 
 .PHONY: check
-check: $(READY) ## format, lint, types, layers, docstrings, ceilings, rows, spelling, generated texts
+check: $(READY) $(BUNDLE) ## format, lint, types, layers, docstrings, ceilings, rows, spelling, generated texts
 	@$(BIN)/ruff format --check --quiet .
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/mypy
@@ -140,17 +141,17 @@ fix: $(READY) ## what format and lint can repair by themselves
 	@$(BIN)/ruff format .
 
 .PHONY: docs
-docs: $(READY) $(KERNELS) ## the pages, in docs/_build/html; warnings are errors
+docs: $(BUILT) ## the pages, in docs/_build/html; warnings are errors
 	@$(BIN)/python tools/generate.py
 	@$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 	@echo 'docs/_build/html/index.html'
 
 .PHONY: site
-site: docs ## the pages and the explorer, which need no server and no Python, in site/
+site: docs ## the story, the explorer and the pages, which need no server and no Python, in site/
 	@$(BIN)/python -m tools.site site --docs docs/_build/html
 
 .PHONY: bench
-bench: $(READY) $(KERNELS) ## measure, append rows to benchmarks/results, and refresh the tables made from them
+bench: $(BUILT) ## measure, append rows to benchmarks/results, and refresh the tables made from them
 	@$(BIN)/python benchmarks/precision.py
 	@$(BIN)/python benchmarks/bounds.py
 	@$(BIN)/python benchmarks/backends.py
@@ -176,6 +177,10 @@ gpu: ## the Triton kernels on a GPU: bits, then speed, into benchmarks/results; 
 	    "pip install --no-build-isolation --no-deps ." >&2; exit 1; }
 	@$(GPU_PYTHON) -m pytest tests/kernels/test_triton.py -m 'slow or not slow' -q
 	@$(GPU_PYTHON) benchmarks/gpu.py
+
+.PHONY: golden
+golden: $(READY) $(KERNELS) ## golden/: a file of numbers for each of 120 published models
+	@$(BIN)/python tools/models/golden_files.py
 
 .PHONY: wheels
 wheels: $(READY) ## what is uploaded, in dist: built for the Pythons at hand, repaired, and tried in fresh environments

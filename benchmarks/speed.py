@@ -141,7 +141,7 @@ def torchtune() -> Any:
     from posenc.testing import peers
 
     try:
-        return peers._file("torchtune", "modules/position_embeddings.py")
+        return peers._home(peers.PEERS["torchtune-rotary"].home)
     except ImportError:
         return None
 

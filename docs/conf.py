@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from tools.pages import frozen_explorer, lesson_figures, pages
+from tools.pages import agents, lesson_figures, pages
 
 import posenc
 
@@ -54,26 +55,38 @@ def every_encoding_has_a_page(_app: Any, env: Any) -> None:
         logging.getLogger(__name__).warning("the encoding %s has no page", name)
 
 
-def for_readers_by_keys(
-    _app: Any, _page: str, _template: str, context: dict[str, Any], _tree: Any
-) -> None:
-    """Headings of the theme get a level, and code that scrolls can be reached by keys."""
-    heading, code = 'role="heading"', '<div class="highlight"><pre>'
-    for part, old, new in (
-        ("furo_navigation_tree", heading, f'{heading} aria-level="2"'),
-        ("body", heading, f'{heading} aria-level="2"'),
-        ("body", code, code.replace("<pre>", '<pre tabindex="0">')),
-    ):
-        if part in context:
-            context[part] = context[part].replace(old, new)
+# What the theme leaves out: levels of headings, names of landmarks, what keys can reach.
+MENDED = {
+    r'role="heading"(?! aria)': 'role="heading" aria-level="2"',
+    r'<div class="highlight"><pre>': '<div class="highlight"><pre tabindex="0">',
+    r'<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    r'<th class="head"></th>': "<td></td>",
+    r'<aside class="sidebar-drawer"': '<aside aria-label="All pages" class="sidebar-drawer"',
+    r'<aside class="toc-drawer': '<aside aria-label="On this page" class="toc-drawer',
+    r'<div class="content-icon-container"': (
+        '<div role="navigation" aria-label="This page" class="content-icon-container"'
+    ),
+    r'(<article role="main" id="furo-main-content">)(\s*<noscript>)': r"\1<h1>Search</h1>\2",
+}
+
+
+def for_every_reader(app: Any, failed: Exception | None) -> None:
+    """Mend the pages of the theme for readers who use keys or a screen reader."""
+    for page in Path(app.outdir).rglob("*.html") if not failed else ():
+        text = mended = page.read_text("utf-8")
+        for old, new in MENDED.items():
+            mended = re.sub(old, new, mended)
+        if mended != text:
+            page.write_text(mended, "utf-8")
 
 
 def setup(app: Any) -> None:
     """Write the generated pages before Sphinx looks for files."""
     pages.write(HERE)
     generated = HERE / "_generated"
-    frozen_explorer.write(generated / "site", generated / "frozen.md")
     lesson_figures.write(generated / "site" / "learn", generated / "questions")
+    # At the root, where programs look for it, with links to the pages beside it.
+    (generated / "site" / "llms.txt").write_text(agents.index("html", ""), "utf-8")
     app.connect("autodoc-process-docstring", literal_equations, priority=400)
     app.connect("env-check-consistency", every_encoding_has_a_page)
-    app.connect("html-page-context", for_readers_by_keys, priority=900)
+    app.connect("build-finished", for_every_reader)

@@ -139,12 +139,12 @@ BIASES: tuple[ScoreCase, ...] = (
     ),
     ScoreCase(
         "alibi-numbers",
-        ALiBi(3, slopes=(0.7, 0.0, 0.003)),
+        ALiBi(3, recipe=(0.7, 0.0, 0.003)),
         lambda m, n, h, w: oracle.symmetric(m, n, (0.7, 0.0, 0.003)[h]),
     ),
     ScoreCase(
         "alibi-learned",
-        ALiBi(3, slopes="learned"),
+        ALiBi(3, recipe="learned"),
         lambda m, n, h, w: oracle.symmetric(m, n, math.exp(w["log_slopes"][h])),
         params={"log_slopes": np.array([0.3, -2.0, -4.0], dtype=np.float32)},
     ),

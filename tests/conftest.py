@@ -14,6 +14,7 @@ import hashlib
 import inspect
 import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -24,23 +25,30 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+# What is collected and imported stays, and a search for garbage among it finds none.
+gc.disable()
+
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN = pytest.StashKey[float]()  # when the tests begin, for --limit
 
 # Libraries read these when they are imported. JAX is as strict as people set it, and keeps what it
-# compiled for the next run. Threads of OpenMP that wait by spinning take the cores of the other
-# worker: ten times the time of a small call.
-COMPILED = ROOT / "build" / "jax" / os.environ.get("PYTEST_XDIST_WORKER", "alone")
+# compiled for the other worker and the next run. Threads of OpenMP that wait by spinning take the
+# cores of the other worker: ten times the time of a small call.
 for name, value in (
     ("JAX_NUMPY_RANK_PROMOTION", "raise"),
     ("JAX_NUMPY_DTYPE_PROMOTION", "strict"),
     ("JAX_DEBUG_NANS", "1"),
-    ("JAX_COMPILATION_CACHE_DIR", str(COMPILED)),
+    ("JAX_COMPILATION_CACHE_DIR", str(ROOT / "build" / "jax")),
     ("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0"),
     ("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1"),
     ("OMP_WAIT_POLICY", "PASSIVE"),
 ):
     os.environ.setdefault(name, value)
+# Tests send these to processes that they start, which inherit what is ignored (of `nohup`, or of a
+# shell's `&`), and do not inherit a handler.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, lambda *_: None)
 os.environ.pop("COLUMNS", None)  # workers have it, and commands would wrap their lines
 
 # Two shared cores: a first call may compile or import, and no test of this suite is timed.
@@ -63,11 +71,12 @@ def nan_results() -> Iterator[None]:
         yield
 
 
-def pytest_collection_finish(session: pytest.Session) -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
     """Look for garbage among new objects alone, and seldom: millions that are imported stay."""
     session.config.stash[BEGIN] = time.monotonic()
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(20_000, 10, 10)
 
 

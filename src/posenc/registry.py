@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import SpecError, bad_spec, mismatch, printed, suggest
 from posenc._core.guard import foreign
 from posenc._core.spec import spec as _spec
@@ -144,6 +145,7 @@ def register(encoding: type[V]) -> type[V]:
 
 
 @compile_time
+@checked_call
 def from_json(text: str | bytes, kind: type[Value] = Value) -> Value:
     """Parse the JSON of a spec or value; the inverse of `to_json`.
 

@@ -36,7 +36,7 @@ def _reason() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     reason = _reason()
     for item in items:
-        if HERE in item.path.parents:
+        if item.path.parent == HERE:
             item.add_marker("costly")
             if reason:
                 item.add_marker(pytest.mark.skip(reason=reason))
@@ -47,9 +47,10 @@ def chromium() -> Iterator[Any]:
     """Debian's browser, headless. As root it has no sandbox of its own to stand in."""
     import os
 
-    from playwright.sync_api import sync_playwright
+    from playwright.sync_api import expect, sync_playwright
 
-    arguments = ["--disable-background-networking", "--disable-component-update"]
+    expect.set_options(timeout=60_000)  # of what comes at once where no other program runs
+    arguments = ["--disable-background-networking", "--disable-component-update", "--disable-gpu"]
     if os.geteuid() == 0:
         arguments.append("--no-sandbox")
     with sync_playwright() as driver:
@@ -103,7 +104,7 @@ class Site:
 
     def settle(self) -> None:
         """Wait until a picture has been drawn and nothing more is asked for."""
-        self.page.locator("body[data-frames]:not(.asking)").wait_for(timeout=15_000)
+        self.page.locator("body[data-frames]:not(.asking)").wait_for(timeout=60_000)
 
     def value(self, key: str) -> str:
         """What the field of a control shows."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from posenc.explore.server.freeze import frozen
+from posenc.explore.server.document import document
 from posenc.learn import Number, judge, lesson, pages, question, quiz_page
 from posenc.learn.pages import SEEDS
 from tests.browser.conftest import Site
@@ -126,11 +126,11 @@ def test_every_draw_is_in_the_page() -> None:
 def test_a_figure_comes_alive(
     open_site: Callable[..., Site], open_shared: Callable[..., Site], tmp_path: Path
 ) -> None:
-    """Without a script the picture stays; with one the frozen page takes its place."""
+    """Without a script the picture stays; with one the page that computes takes its place."""
     see = lesson("rope").see
     for name in ("seen", "learn", "learn/see"):
         (tmp_path / name).mkdir()
-    (tmp_path / "seen" / "rope.html").write_bytes(frozen([see.state], stops=40))
+    (tmp_path / "seen" / "rope.html").write_bytes(document([see.state]))
     shutil.copy(ROOT / "docs" / "img" / "table.png", tmp_path / "learn" / "see" / "rope.png")
     shutil.copy(ROOT / "docs" / "_static" / "lessons.js", tmp_path / "learn")
     figure = (ROOT / "docs" / "learn" / "rope.md").read_text("utf-8")
@@ -148,6 +148,6 @@ def test_a_figure_comes_alive(
     page.locator("figure").scroll_into_view_if_needed()
     page.locator("iframe").wait_for()
     inside = page.frame_locator("iframe")
-    inside.locator("body[data-frames], .page[data-frames]").first.wait_for(timeout=15_000)
+    inside.locator("body[data-frames], .page[data-frames]").first.wait_for(timeout=60_000)
     assert page.locator("img").count() == 0
     assert page.locator("iframe").get_attribute("title") == see.alt

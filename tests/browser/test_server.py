@@ -93,7 +93,7 @@ def test_a_server_that_is_gone_and_comes_back(open_shared: Callable[..., Site]) 
     assert page.locator("canvas.tile").first.is_visible(), "the last picture stays"
     port = str(urlsplit(address).port)
     with command("--port", port):
-        expect(banner).to_be_hidden(timeout=8000)
+        expect(banner).to_be_hidden()
         site.settle()
         assert site.value("p") == "41"
     # The browser itself tells of connections that it did not get.

@@ -24,7 +24,7 @@ def readers() -> dict[str, Callable[[Path], object]]:
     from posenc._core.io import files, inputs
     from posenc.cli.detective.numbers import _recording
     from posenc.cli.options.arrays import ParameterChoice, _tokenize, learnt_from, vector_from
-    from posenc.cli.options.specs import spec_of
+    from posenc.cli.options.encodings import spec_of
     from posenc.detect.explain import from_gguf, from_hf, to_hf
     from posenc.explore.state.files import load
     from posenc.plot.export import read_table

@@ -674,6 +674,10 @@ def test_list_has_everything(run: Run) -> None:
     assert [row["name"] for row in found["encodings"]] == list(SPECS)
     assert [row["name"] for row in found["presets"]] == list(presets.names())
     assert all(row["summary"] and row["kind"] for row in found["encodings"])
+    formula = "-r1[h] ln(1 + r2[h] |m - n|)"
+    assert formula in run("list", "kerple").output
+    assert "least : float" in run("list", "KERPLE").output
+    assert formula not in run("list", "bias").output
     output = run("list").output
     for name in (*SPECS, *presets.names()):
         assert re.search(rf"[ ,]{re.escape(name)}[,\n]", output), name
@@ -690,6 +694,9 @@ def test_cite(run: Run) -> None:
     assert json.loads(run("cite", "Sinusoidal", "--json").stdout)["bibtex"] == (
         posenc.Sinusoidal.bibtex
     )
+    both = run("cite", "Sinusoidal", "kerple", "sinusoidal").output
+    assert both == f"{posenc.Sinusoidal.bibtex}\n\n{posenc.KERPLE.bibtex}\n"
+    assert len(json.loads(run("cite", "RoPE", "T5", "--json").stdout)) == 2
     output = run("cite", "whisper").output
     assert output.startswith("% whisper: openai/whisper")
     assert output.endswith(posenc.Sinusoidal.bibtex + "\n")
@@ -710,8 +717,11 @@ def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
     np.save("table.npy", posenc.table(posenc.Sinusoidal(16), 40))
     for name, verb in (("config.json", "explain"), ("table.npy", "identify"), (".", "explain")):
         alone, named = run(name), run(verb, name)
-        assert alone.stderr == f"posenc: {name} is there, so this is: posenc {verb}\n"
+        assert alone.stderr == f"posenc: {name} is there, so this runs: posenc {verb}\n"
         assert alone.stdout == named.stdout
+    told = ["plot wavelengths --force -o a.svg --spec", "config.json", "."]
+    drawn = [run(*told[0].split(), of).stdout for of in told[1:]]
+    assert drawn[0] == drawn[1]
     for name in ("none.json", "./none", "owner/model-8b"):
         told = run(name, code=2).output
         assert f"No such command {name!r}, and no file or folder of that name" in told
@@ -721,7 +731,7 @@ def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
 
 def test_cite_without_a_reference(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(posenc.Sinusoidal, "bibtex", "")
-    assert "a reference" in run("cite", "Sinusoidal", code=1).output
+    assert "a paper" in run("cite", "Sinusoidal", code=1).output
 
 
 def test_version(run: Run) -> None:
@@ -768,7 +778,7 @@ def test_summaries_are_those_of_the_commands() -> None:
         command = app.get_command(context, name)
         assert command is not None
         assert (command.help or "").partition("\n")[0] == summary
-        assert any("--json" in parameter.opts for parameter in command.params)
+        assert name == "mcp" or any("--json" in each.opts for each in command.params)
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ import posenc
 from posenc.cli import app
 from posenc.cli._app import COMMANDS
 
-# What no function answers: pages, lessons and lists. The functions of `encode` and `table` take
-# arrays and give arrays, so their options and JSON are those of files.
-PAGES = {"plot", "explore", "list", "quiz", "study"}
+# What no function answers: pages, lessons, lists, a protocol. The functions of `encode` and `table`
+# take arrays and give arrays, so their options and JSON are those of files.
+PAGES = {"plot", "explore", "list", "mcp", "quiz", "study"}
 ALONE = {"encode", "table", *PAGES}
 # Where and how an answer is written, and how long code may run.
 OUTPUT = {"json_", "output", "force", "formats", "markdown", "dry_run", "as_spec", "listed"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -135,7 +136,7 @@ def test_a_signal_leaves_nothing_partial(tmp_path: Path, number: signal.Signals)
     process.send_signal(number)
     _, error = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert error.decode() == f"posenc: ended by {number.name}; nothing partial is left\n"
+    assert error.decode() == f"posenc: stopped by {number.name}; no unfinished file is left\n"
     assert [path.name for path in tmp_path.iterdir()] == ["x.npy"]
 
 
@@ -218,11 +219,13 @@ def test_a_closed_pipe_is_no_error(tmp_path: Path, args: list[str]) -> None:
 
 @pytest.mark.costly
 def test_a_closed_standard_output_is_no_crash(tmp_path: Path) -> None:
-    command = " ".join(["exec", *COMMAND, "table", ">&-"])
-    done = subprocess.run(
-        ["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, env=environment(), timeout=60
-    )
-    assert b"Traceback" not in done.stderr
+    for words in (["table"], ["diff", "RoPE(8, pairing='half')", "RoPE(8, pairing='half')"]):
+        command = f"exec {shlex.join([*COMMAND, *words])} >&-"
+        done = subprocess.run(
+            ["/bin/sh", "-c", command], cwd=tmp_path, capture_output=True, env=environment(),
+            timeout=60,
+        )  # fmt: skip
+        assert (done.returncode, done.stderr) == (0, b"")
 
 
 @pytest.mark.costly

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from posenc.cli import app
+from posenc.cli._app import COMMANDS
 from posenc.cli.output.lines import COPIED, WHOLE, wrapped
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -59,14 +60,17 @@ def commands() -> list[str]:
 
 
 @pytest.mark.costly
-@pytest.mark.parametrize("columns", [80, 60])
+@pytest.mark.parametrize(
+    "columns", [80, pytest.param(60, marks=pytest.mark.slow("cli", "detect/facts"))]
+)
 def test_every_command_fits(columns: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     for file in (ROOT / "docs" / "examples").glob("*.*"):
         shutil.copy(file, tmp_path)
     wide, ran = [], 0
-    for command in commands():
+    helps = [f"{name} --help" for name in COMMANDS if columns == 80]  # lists keep their lines
+    for command in [*commands(), *helps]:
         result = CliRunner(env={"COLUMNS": str(columns)}).invoke(app, shlex.split(command))
         ran += result.exit_code < 2
         lines = [*result.stdout.splitlines(), *result.stderr.splitlines()]

@@ -18,7 +18,7 @@ import posenc
 from posenc._core.calls import checked_call
 from posenc._core.errors import closest
 from posenc._core.spec.answers import ATTRIBUTES, VERBS, shown
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc._names import SPECS
 from posenc.encodings import api
 from posenc.registry import lookup
@@ -27,6 +27,7 @@ PROMISED = {"constants", "parameters", "initial", "check"}  # to authors, by `po
 ENTRIES = {"table": "rows", "rotary": "phasors", "bias": "score", "relative": "score"}
 WORDS = [
     "shape",
+    "attend",
     "dtype",
     "ndim",
     "unrotate",
@@ -34,6 +35,19 @@ WORDS = [
     "decay",
     "scores",
     "get_slopes",
+    "to_jax",
+    "angles",
+    "equal",
+    "test",
+    "code",
+    "name",
+    "decode",
+    "num_params",
+    "original_length",
+    "to_hf",
+    "score_mod",
+    "shift",
+    "explain",
     "at",
     "lookup",
     "weight",

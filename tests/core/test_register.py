@@ -569,7 +569,7 @@ def insert(path: Path, before: str, lines: str) -> None:
     path.write_text(text.replace(before, lines + before), encoding="utf-8")
 
 
-@pytest.mark.slow("_names.py", "encodings/api.py", "_core/spec/example.py", release=True)
+@pytest.mark.slow("_names.py", "encodings/api.py", "_core/spec/checks.py", release=True)
 def test_the_recipe_inside_is_enough(tmp_path: Path) -> None:
     """Four files, five edits, on a copy; the tests of the encoding and those that miss one pass."""
     kept = ["src", "tests", "tools", "docs", "benchmarks", "study", "pyproject.toml", "*.md"]

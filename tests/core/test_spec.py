@@ -156,9 +156,10 @@ def test_bad_fields() -> None:
     refused("base: expected a finite number, got nan", 4, base=float("nan"))
     refused("base: expected a finite number, got inf", 4, base=float("inf"))
     refused("order.*'interleaved' or 'sin_cos' or 'cos_sin'.*got 'cos'", 4, order="cos")
-    refused("odd='error' for 2 pairs.*dim=5.*zero_pad", 5, odd="error")
+    refused("odd='error' allows for 2 pairs.*dim=5.*zero_pad", 5, odd="error")
     refused("frequencies up to 2", 64, base=1e-60)
-    refused("rule='axial'|another rule", 9, arrangement=Arrangement(rule="axial", axes=("h", "w")))
+    two_axes = Arrangement(rule="axial", axes=("h", "w"))
+    refused("a width that odd='sin_extra' allows for 6 pairs", 9, arrangement=two_axes)
     with pytest.raises(TypeError):
         Sinusoidal(4, 100)  # type: ignore[misc]  # only the width is positional
 

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from tools import learn_pages
 
 import posenc
 from posenc._core.io import outputs
 from posenc.cli import app
-from posenc.learn import pages
 from posenc_study.results.records import Results, write_csv
 from posenc_study.results.store import Store
 from tests.study.test_store import WHERE, record
@@ -74,7 +74,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_full_disk_leaves_what_was_there(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("posenc.explore.server.freeze.frozen", lambda *_, **__: b"page" * 100)
+    monkeypatch.setattr("posenc.explore.server.document.document", lambda *_, **__: b"page" * 100)
     arguments = COMMANDS[name]
     target = folder / arguments[-1]
     target.write_bytes(b"precious")
@@ -97,7 +97,7 @@ def test_a_full_disk_leaves_what_was_there(
 def test_where_nothing_can_be_written_no_work_is_done(
     name: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for work in ("posenc.explore.server.freeze.frozen", "posenc.detect.contract.golden"):
+    for work in ("posenc.explore.server.document.document", "posenc.detect.contract.golden"):
         monkeypatch.setattr(work, lambda *_, **__: pytest.fail("it worked"))
     *arguments, target = COMMANDS[name]
     (folder / f"a{target}").mkdir()
@@ -138,9 +138,9 @@ def test_standard_output_by_its_name(folder: Path, capfd: pytest.CaptureFixture[
 
 def test_studies_and_pages_are_written_whole(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("index", "tour", "page"):
-        monkeypatch.setattr(pages, name, lambda *_: "text" * 100)
+        monkeypatch.setattr(learn_pages, name, lambda *_: "text" * 100)
     results = Results.of([record()], [WHERE])
-    for write in (lambda: write_csv(results, folder), lambda: pages.write(folder)):
+    for write in (lambda: write_csv(results, folder), lambda: learn_pages.write(folder)):
         written = write()
         for path in written:
             path.write_bytes(b"precious")

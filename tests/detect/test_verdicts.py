@@ -79,6 +79,7 @@ def test_a_verdict_says_what_was_compared(command: str, folder: Path) -> None:
 CERTAIN = re.compile(r"\b(verified|settled|proven|guaranteed|agrees)\b|learned:")
 PLACES = {
     "detect/contract/make.py",
+    "detect/contract/sides/sides.py",
     "detect/convert/verification.py",
     "detect/explain/describe.py",
     "detect/explain/dialects.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,6 @@ def close(got: np.ndarray, exact: np.ndarray, tolerance: Any, what: str = "") ->
 # --- rows -----------------------------------------------------------------------------------------
 
 
-# Under `jit`, which costs less, JAX meets every encoding in `jax_arrays/test_scores.py`.
 @each_row_and_dtypes(BIASES, 7, by=lambda row: None)
 def test_bias_equals_oracle(case: ScoreCase, backend: Backend, dtypes: tuple[str, ...]) -> None:
     assert len(case.queries) <= QUERIES
@@ -69,8 +69,12 @@ def test_bias_equals_oracle(case: ScoreCase, backend: Backend, dtypes: tuple[str
         backend.asarray(cycled(side, count))
         for side, count in ((case.queries, QUERIES), (case.keys, KEYS))
     ]
-    for dtype in dtypes:
-        got = posenc.bias(case.spec, *sides, params=params_of(case, backend), dtype=dtype)
+    params = params_of(case, backend)
+
+    def every(params: Any, *sides: Any) -> list[Any]:
+        return [posenc.bias(case.spec, *sides, params=params, dtype=dtype) for dtype in dtypes]
+
+    for dtype, got in zip(dtypes, backend.whole(every)(params, *sides), strict=True):
         assert backend.dtype_of(got) == dtype
         exact = exact_of(case.name)
         if dtype == "float16":
@@ -102,6 +106,21 @@ def test_tupe_forms_its_sums_widely(backend: Backend) -> None:
     got = backend.whole(lambda w: posenc.bias(spec, 6, params=w))(carried)
     most = TUPE_SUMS if "float64" in backend.dtypes else TUPE_SUMS_32
     assert_close(backend.numpy(got), exact, most * np.maximum(1, np.abs(exact)))
+
+
+def test_a_parameter_without_axes_may_be_a_number_of_numpy() -> None:
+    """Arithmetic makes `np.float64` of an array without axes, which is a Python float as well."""
+    spec = posenc.FIRE(2)
+    params = posenc.init(spec)
+    whole = posenc.bias(spec, 6, params=params)
+    for dtype in (np.float32, np.float64):
+        numbers = {k: dtype(v) if spec.shapes[k] == () else v for k, v in params.items()}
+        np.testing.assert_array_equal(posenc.bias(spec, 6, params=numbers), whole)
+    for wrong in ({"head_bias": np.float64(0)}, {"c": np.int64(1)}, {"c": 0.1}):
+        with pytest.raises(
+            (posenc.ArgumentError, posenc.DTypeError), match=f"'{next(iter(wrong))}'"
+        ):
+            posenc.bias(spec, 6, params={**params, **wrong})
 
 
 @each_bias
@@ -479,10 +498,14 @@ def learned_at(spec: Any, q: Any, k: Any) -> Any:
         (lambda: ALiBi(0), SpecError, "at least 1"),
         (lambda: ALiBi(4, max_bias=0), SpecError, "positive"),
         (lambda: ALiBi(4, biased=5), SpecError, "0 to 4"),
-        (lambda: ALiBi(4, biased=2, slopes="learned"), SpecError, "every head"),
-        (lambda: ALiBi(3, slopes=(0.5, 0.25)), SpecError, "3 numbers of at least 0"),
-        (lambda: ALiBi(2, slopes=(0.5, -0.25)), SpecError, "2 numbers of at least 0"),
-        (lambda: ALiBi(1, slopes=(0.5,), max_bias=4), SpecError, "no recipe, max_bias or biased"),
+        (lambda: ALiBi(4, biased=2, recipe="learned"), SpecError, "every head"),
+        (lambda: ALiBi(3, recipe=(0.5, 0.25)), SpecError, "3 slopes of at least 0"),
+        (lambda: ALiBi(2, recipe=(0.5, -0.25)), SpecError, "2 slopes of at least 0"),
+        (
+            lambda: ALiBi(1, recipe=(0.5,), max_bias=4),
+            SpecError,
+            "slopes without max_bias and biased",
+        ),
         (lambda: ALiBi(4, form="casual"), SpecError, "Did you mean 'causal'"),
         (lambda: T5(2, buckets=3), SpecError, "4 to 2048"),
         (lambda: T5(2, max_distance=8), SpecError, "more than the 8"),
@@ -500,6 +523,26 @@ def learned_at(spec: Any, q: Any, k: Any) -> Any:
 def test_refusals(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+def test_json_with_slopes_beside_the_recipe_is_read() -> None:
+    """As 0.1.0 wrote it."""
+    for slopes, recipe in (
+        ("fixed", "geometric"),
+        ("learned", "learned"),
+        ([0.5, 0.25], (0.5, 0.25)),
+    ):
+        own = "geometric" if slopes == "fixed" else "paper"
+        old = {"type": "ALiBi", "heads": 2, "recipe": own, "slopes": slopes}
+        spec = posenc.from_json(json.dumps(old))
+        assert spec == ALiBi(2, recipe=recipe)  # type: ignore[arg-type]
+        assert posenc.from_json(posenc.to_json(spec)) == spec
+    with pytest.raises(SpecError, match="slopes of at least 0"):
+        posenc.from_json('{"type": "ALiBi", "heads": 2, "slopes": [0.5]}')
+    with pytest.raises(posenc.DataError, match="of the recipe 'paper'"):
+        posenc.from_json(
+            '{"type": "ALiBi", "heads": 3, "slopes": "learned", "recipe": "geometric"}'
+        )
 
 
 @pytest.mark.usefixtures("nan_results")

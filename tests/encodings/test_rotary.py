@@ -91,27 +91,33 @@ def test_cosines_and_rotations_equal_the_oracle(
     again = cycled(range(len(case.positions)), LENGTH)
     where = backend.asarray([cycled(case.positions, LENGTH)])
     cosines, sines = (part[again, :] for part in exact(case))
+    values = np.random.default_rng(0).normal(size=(2, LENGTH, case.spec.dim + 3))
+
+    def verbs(where: Any, x: Any, params: Any) -> tuple[Any, Any]:
+        tables = posenc.cos_sin(case.spec, where, dtype=backend.dtype_of(x), params=params)
+        return tables, posenc.rotate(case.spec, x, positions=where, params=params)
+
+    run = backend.whole(verbs)
     for dtype in dtypes:
         most = bound(case, dtype)[again, :]
-        params = carried(case, backend, dtype)
-        got = posenc.cos_sin(case.spec, where, dtype=dtype, params=params)
+        x = backend.asarray(values.astype(np.float32), dtype)
+        before = backend.numpy(x).copy()
+        got, y = run(where, x, carried(case, backend, dtype))
         for part, want, name in zip(got, (cosines, sines), ("cos", "sin"), strict=True):
             assert backend.dtype_of(part) == dtype
             part = backend.numpy(part).reshape(want.shape)
             assert_close(part, want, most, f"{name} of {case.name} on {backend.name} in {dtype}")
-        turned(case, backend, dtype, where, cosines, sines)
+        assert backend.dtype_of(y) == dtype
+        what = f"{case.name} on {backend.name} in {dtype}"
+        assert_close(backend.numpy(x), before, 0, f"the input, {what}")
+        turned(case, dtype, before, backend.numpy(y), cosines, sines, what)
 
 
 def turned(
-    case: RotaryCase, backend: Backend, dtype: str, where: Any, cosines: Any, sines: Any
+    case: RotaryCase, dtype: str, before: Any, y: Any, cosines: Any, sines: Any, what: str
 ) -> None:
     """A wider head: the rotated part turns, the rest comes back as it went."""
     dim = case.spec.dim
-    values = np.random.default_rng(0).normal(size=(2, LENGTH, dim + 3))
-    x = backend.asarray(values.astype(np.float32), dtype)
-    before = backend.numpy(x).copy()
-    y = posenc.rotate(case.spec, x, positions=where, params=carried(case, backend, dtype))
-    assert backend.dtype_of(y) == dtype
     source = case.spec.channels.channels(dim)
     want = before.copy()
     for b, t in np.ndindex(2, LENGTH):
@@ -122,10 +128,8 @@ def turned(
     most = bound(case, inner)[cycled(range(len(case.positions)), LENGTH), :]
     tolerance = length * most + rounding[dtype] * (np.abs(want) + case.scale * 1e-3)
     tolerance = np.broadcast_to(tolerance + 3e-7 * case.scale * (inner == "float32"), want.shape)
-    what = f"{case.name} on {backend.name} in {dtype}"
-    assert_close(backend.numpy(y), want, tolerance, what)
-    assert_close(backend.numpy(y)[..., dim:], before[..., dim:], 0, f"what passes through, {what}")
-    assert_close(backend.numpy(x), before, 0, f"the input, {what}")
+    assert_close(y, want, tolerance, what)
+    assert_close(y[..., dim:], before[..., dim:], 0, f"what passes through, {what}")
 
 
 @each_row_and_backend("pairing", PAIRINGS, 2, ids=repr)
@@ -144,9 +148,13 @@ def test_every_pairing(pairing: Pairing, backend: Backend) -> None:
     for p, row in zip((0, 7, 100_000), x.astype(float).tolist(), strict=True):
         cosines, sines = oracle.cos_sin(p, oracle.ladder(16))
         want.append(oracle.turn(row, cosines, sines, source, target, sign=sign))
-    got = posenc.rotate(spec, backend.asarray(x), positions=[0, 7, 100_000])
+
+    def there_and_back(x: Any) -> tuple[Any, Any]:
+        got = posenc.rotate(spec, x, positions=[0, 7, 100_000])
+        return got, posenc.rotate(spec, got, positions=[0, 7, 100_000], inverse=True)
+
+    got, back = backend.whole(there_and_back)(backend.asarray(x))
     assert_close(backend.numpy(got), np.array(want), 1.5e-6, repr(pairing))
-    back = posenc.rotate(spec, got, positions=[0, 7, 100_000], inverse=True)
     assert_close(backend.numpy(back), x, 2e-6, "back again")
 
 
@@ -323,14 +331,13 @@ def test_decoding_gives_what_prefill_gave(name: str) -> None:
     """Guarantee G12: token by token, in chunks, and after a rewind, to the last bit."""
     spec, length = RoPE(16, pairing="half", scaling=SCALINGS[name]), 40
     x = random(2, 3, length, 16).astype("float32")
-    whole = posenc.rotate(spec, x, length=length)
+    read: Any = {"length": length} if spec.needs_length else {}
+    whole = posenc.rotate(spec, x, **read)
     for cuts in (range(1, length), (4, 8, 20), (17,)):
         ends = [0, *cuts, length]
-        parts = [
-            posenc.rotate(spec, x[:, :, a:b], offset=a, length=length) for a, b in pairwise(ends)
-        ]
+        parts = [posenc.rotate(spec, x[:, :, a:b], offset=a, **read) for a, b in pairwise(ends)]
         assert (np.concatenate(parts, axis=2) == whole).all()
-    again = posenc.rotate(spec, x[:, :, 10:14], offset=10, length=length)  # after a rewind
+    again = posenc.rotate(spec, x[:, :, 10:14], offset=10, **read)  # after a rewind
     assert (again == whole[:, :, 10:14]).all()
 
 
@@ -608,6 +615,7 @@ def test_real_coordinates(backend: Backend) -> None:
 
 X = np.zeros((2, 3, 5, 16), "float32")
 ROPE = RoPE(16, pairing="half")
+DYNAMIC = RoPE(16, pairing="half", scaling=SCALINGS["dynamic"])
 
 BAD_SPECS: dict[str, tuple[Any, str]] = {
     "odd width": (lambda: RoPE(15, pairing="half"), "even width.*15"),
@@ -794,7 +802,7 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
     "cu_seqlens and offset": (
         lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 5], offset=3),
         posenc.ArgumentError,
-        "cu_seqlens alone",
+        "cu_seqlens or positions",
     ),
     "cu_seqlens too long": (
         lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 6]),
@@ -808,12 +816,12 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
         "query.*key",
     ),
     "no length": (
-        lambda: posenc.rotate(RoPE(16, pairing="half", scaling=SCALINGS["dynamic"]), X),
+        lambda: posenc.rotate(DYNAMIC, X),
         posenc.ArgumentError,
         "length=",
     ),
     "length of nothing": (
-        lambda: posenc.rotate(RoPE(16, pairing="half", scaling=SCALINGS["dynamic"]), X, length=0),
+        lambda: posenc.rotate(DYNAMIC, X, length=0),
         posenc.ArgumentError,
         "number of positions",
     ),
@@ -856,12 +864,12 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
         "windows that overlap",
     ),
     "length of fewer tokens": (
-        lambda: posenc.rotate(ROPE, X, length=4),
+        lambda: posenc.rotate(DYNAMIC, X, length=4),
         posenc.ArgumentError,
         "length: expected at least 5, .*positions reach 4.*got 4",
     ),
     "a length that is no number": (
-        lambda: posenc.rotate(ROPE, X, length=5.0),
+        lambda: posenc.rotate(DYNAMIC, X, length=5.0),
         posenc.ArgumentError,
         "length: expected a number of positions",
     ),
@@ -871,34 +879,34 @@ BAD_CALLS: dict[str, tuple[Any, type[Exception], str]] = {
         "of one width, got 16 and 18",
     ),
     "a distance beyond the length": (
-        lambda: posenc.relative_score(ROPE, np.ones(16), np.ones(16), [0, 50], length=50),
+        lambda: posenc.relative_score(DYNAMIC, np.ones(16), np.ones(16), [0, 50], length=50),
         posenc.ArgumentError,
         "at least 51",
     ),
     "length without the cache": (
-        lambda: posenc.rotate(ROPE, X, offset=np.array([-5, 7]), length=11),
+        lambda: posenc.rotate(DYNAMIC, X, offset=np.array([-5, 7]), length=11),
         posenc.ArgumentError,
         "at least 12.*cached tokens included",
     ),
     "length of fewer positions": (
-        lambda: posenc.rotate(ROPE, X, positions=[0, 1, 2, 3, 300], length=300),
+        lambda: posenc.rotate(DYNAMIC, X, positions=[0, 1, 2, 3, 300], length=300),
         posenc.ArgumentError,
         "at least 301",
     ),
     "length of shorter sequences": (
-        lambda: posenc.rotate(ROPE, X, cu_seqlens=[0, 1, 5], length=3),
+        lambda: posenc.rotate(DYNAMIC, X, cu_seqlens=[0, 1, 5], length=3),
         posenc.ArgumentError,
         "at least 4",
     ),
     "length of fewer cosines": (
-        lambda: posenc.cos_sin(ROPE, 300, length=10),
+        lambda: posenc.cos_sin(DYNAMIC, 300, length=10),
         posenc.ArgumentError,
         "at least 300",
     ),
     "a third width": (
         lambda: posenc.cos_sin(ROPE, 3, width="double"),
         posenc.ArgumentError,
-        '"half" or "full"',
+        "'half' or 'full'",
     ),
     "no coordinates": (
         lambda: posenc.rotate(
@@ -924,14 +932,23 @@ def test_calls_that_cannot_be(name: str) -> None:
         call()
 
 
-def test_a_length_that_holds_all_positions_is_taken() -> None:
-    want = posenc.rotate(ROPE, X)
+def test_a_length_that_holds_all_positions_is_taken_where_a_rule_reads_it() -> None:
+    want = posenc.rotate(DYNAMIC.at(5), X)
     for more in ({}, {"positions": range(5)}, {"offset": 0}, {"cu_seqlens": [0, 5]}):
-        assert_close(posenc.rotate(ROPE, X, length=5, **more), want, 0)
-    assert posenc.rotate(ROPE, X, offset=-9, length=1).shape == X.shape
+        assert_close(posenc.rotate(DYNAMIC, X, length=5, **more), want, 0)
+        with pytest.raises(posenc.ArgumentError, match=r"length: .*no scaling.*positions= or off"):
+            posenc.rotate(ROPE, X, length=5, **more)
+    assert posenc.rotate(DYNAMIC, X, offset=-9, length=1).shape == X.shape
     nothing = X[..., :0, :]
-    assert posenc.rotate(ROPE, nothing, length=1).shape == nothing.shape
-    assert posenc.cos_sin(ROPE, 5, length=5)[0].shape == (5, 8)
+    assert posenc.rotate(DYNAMIC, nothing, length=1).shape == nothing.shape
+    assert posenc.cos_sin(DYNAMIC, 5, length=5)[0].shape == (5, 8)
+    for call in (
+        lambda: posenc.cos_sin(ROPE, 5, length=5),
+        lambda: posenc.logit_scale(ROPE, length=5),
+        lambda: posenc.relative_score(ROPE, np.ones(16), np.ones(16), [0], length=5),
+    ):
+        with pytest.raises(posenc.ArgumentError, match=r"length: expected none, got 5"):
+            call()
 
 
 @given(

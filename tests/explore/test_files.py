@@ -6,7 +6,6 @@ import base64
 import hashlib
 import html
 import json
-import math
 import re
 import shutil
 import subprocess
@@ -18,14 +17,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from tools import bundle
 
 import posenc
 from posenc.cli import app
 from posenc.explore import Session, frame, unpack
-from posenc.explore.server import bundle, freeze, server
-from posenc.explore.server.freeze import default_states, frozen, state_of
+from posenc.explore.server import assets
+from posenc.explore.server.bundle import made_of, together
+from posenc.explore.server.document import NOTE, default_states, document, state_of
+from posenc.explore.state import files as readers
 from posenc.explore.state.files import load
 from posenc.explore.views import SHAPES
+from posenc.plot import columns
 from tests.cases import CASES
 
 LLAMA = {
@@ -153,12 +156,16 @@ def test_a_table_of_a_file_can_be_chosen(tmp_path, kind):
     assert header["find"]["hits"][0]["text"].startswith("position 13")
 
 
-def test_a_table_ends_where_its_file_ends(tmp_path):
+def test_a_table_ends_where_its_file_ends(tmp_path, monkeypatch):
     np.save(tmp_path / "t.npy", np.eye(12, 5, dtype=np.float32))
+    monkeypatch.setattr(readers, "LARGEST", 59)
+    with pytest.raises(posenc.DataError, match="two axes"):
+        load([], [str(tmp_path / "t.npy")])
+    monkeypatch.setattr(readers, "LARGEST", 60)
     session = load([], [str(tmp_path / "t.npy")])
-    header = unpack(
-        frame({"v": "table", "enc": session.entries[0].id, "L": "50", "p": "49"}, session)
-    ).header
+    (entry,) = session.entries
+    assert columns.source(entry.build({}), params=entry.params).end == 12
+    header = unpack(frame({"v": "table", "enc": entry.id, "L": "50", "p": "49"}, session)).header
     assert header["state"]["L"] == "12"
     assert header["state"]["p"] == "11"
     assert header["problems"][0]["field"] == "L"
@@ -191,7 +198,7 @@ def test_embeddings_of_a_file_stand_for_the_words(tmp_path):
 @pytest.mark.parametrize(
     ("name", "data", "words"),
     [
-        ("a.json", b"[1, 2]", "JSON object"),
+        ("a.json", b"[1, 2]", "keys, each with a value"),
         ("a.json", b"{", "not JSON"),
         ("a.npy", b"nonsense", "a.npy"),
         ("a.npz", b"nonsense", "a.npz"),
@@ -273,16 +280,23 @@ class Page(HTMLParser):
             self.open = None
 
 
-STATES = [{"v": "table", "d": "8", "L": "8"}, {"v": "stretch", "d": "8"}]
+STATES = [
+    {"v": "table", "d": "8", "L": "8"},
+    {"v": "table", "enc": "learned", "d": "8", "L": "20", "p": "3", "theme": "dark"},
+    {"v": "layers"},
+    {"v": "table", "d": "6", "L": "9", "b.enc": "sinusoidal", "b.d": "4"},
+    {"v": "stretch", "d": "8"},
+    {"v": "table", "d": "8", "L": "90", "find": "0.5 @ 3"},
+]
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return frozen(STATES).decode()
+    return document(STATES).decode()
 
 
 @pytest.mark.costly
-def test_a_frozen_page_loads_nothing(page):
+def test_a_page_of_its_own_loads_nothing(page):
     found = Page(page)
     assert all(load.startswith("data:") for load in found.loads)
     assert not re.search(r"(?:src|href)\s*=\s*[\"']?(?:https?:)?//", page)
@@ -290,7 +304,7 @@ def test_a_frozen_page_loads_nothing(page):
     assert "@import" not in page
 
 
-def test_a_frozen_page_admits_its_own_script_and_style_alone(page):
+def test_a_page_of_its_own_admits_its_own_script_and_style_alone(page):
     found = Page(page)
     assert found.policy.startswith("default-src 'none'")
     assert "unsafe" not in found.policy
@@ -304,36 +318,6 @@ def test_a_frozen_page_admits_its_own_script_and_style_alone(page):
     assert [f"'sha256-{digest(text)}'" in found.policy for text in styles] == [True]
 
 
-def held(text: str) -> list[dict]:
-    """The states of a page, each with its unpacked picture."""
-    (data,) = [t for given, t in Page(text).blocks["script"] if given.get("id") == "frames"]
-    states = json.loads(data)["states"]
-    for state in states:
-        packed = zlib.decompress(base64.b64decode(state["data"]))
-        state["size"], state["picture"] = len(zlib.compress(packed, 9)), unpack(packed)
-    return states
-
-
-def standing(picture, x: int, y: int) -> dict:
-    """What a page shows at a stop of its cursor: looked up, by a rule written again."""
-    across = len((picture.header["cursor"]["x"] or {"stops": [0]})["stops"])
-    tree = json.loads(json.dumps(picture.header))
-    for path, along, number in picture.header["leaves"]:
-        node = tree
-        for key in path[:-1]:
-            node = node[key]
-        node[path[-1]] = tree["lists"][number][{"x": x, "y": y, "xy": y * across + x}[along]]
-    return {
-        **tree,
-        "readout": [b for b in tree["readout"] if b],
-        "panels": [p for p in tree["panels"] if p],
-    }
-
-
-def legends(tree: dict) -> list[list]:
-    return [panel["key"] for panel in tree["panels"] if isinstance(panel.get("key"), list)]
-
-
 def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
     panels = [cell for panel in tree["panels"] for cell in panel.get("cells", [panel])]
     tiles = [arrays[panel["tile"]] for panel in panels if "tile" in panel]
@@ -341,118 +325,39 @@ def arrays_of(tree: dict, arrays: dict) -> list[np.ndarray]:
     return tiles + [arrays[line[name]] for line in series for name in ("x", "y")]
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize(
-    "state",
-    [
-        {"v": "table", "d": "16", "L": "20", "p": "3", "j": "5"},
-        {"v": "rotate", "d": "8", "m": "2"},
-        {"v": "bias", "L": "12", "heads": "2"},
-        {"v": "attention", "sum": "1"},
-        {"v": "stretch", "d": "16"},
-        {"v": "table", "d": "8", "L": "90", "find": "0.5 @ 3"},
-        {"v": "waves", "counter": "1", "d": "8", "L": "16"},
-        {"v": "layers"},  # its links lead to other views
-        {"v": "scene"},  # whose legend is a list under the name of a key
-        {"v": "table", "d": "6", "L": "9", "b.enc": "sinusoidal", "b.d": "4"},
-    ],
-    ids=lambda state: "&".join(f"{key}={text}" for key, text in state.items()),
-)
-def test_a_frozen_page_says_at_each_stop_what_the_explorer_says(state, monkeypatch):
-    monkeypatch.setattr(freeze, "STOPS", (128, 64))
-    (one,) = held(frozen([state]).decode())
-    picture = one["picture"]
-    axes = {axis: place for axis, place in picture.header["cursor"].items() if place}
-    start = {place["key"]: str(place["value"]) for place in axes.values()}
-    rng = np.random.default_rng(0)
-    for _ in range(12):
-        at = {axis: int(rng.integers(len(place["stops"]))) for axis, place in axes.items()}
-        moved = {axes[a]["key"]: str(axes[a]["stops"][n]) for a, n in at.items()}
-        tree = standing(picture, at.get("x", 0), at.get("y", 0))
-        live = unpack(frame({**state, **start, **moved, "w": "640", "h": "400"}))
-        assert {k: tree["state"][k] for k in moved} == moved
-        for key in ("say", "lead", "title", "python", "command"):
-            assert tree[key] == live.header[key]
-        facts, told = (
-            [(b["kind"], b.get("text"), b.get("value")) for b in header["readout"]]
-            for header in (tree, live.header)
-        )
-        # Links lead where a file may have no stop.
-        assert [f for f in facts if f[0] != "links"] == [f for f in told if f[0] != "links"]
-        assert [p["title"] for p in tree["panels"]] == [p["title"] for p in live.header["panels"]]
-        assert legends(tree) == legends(live.header)
-        for stored, expected in zip(
-            arrays_of(tree, picture.arrays), arrays_of(live.header, live.arrays), strict=True
-        ):
-            np.testing.assert_allclose(stored, expected, rtol=2.0**-12)
+def test_what_a_page_does_not_compute_it_holds_as_picture_and_data(page):
+    (data,) = [t for given, t in Page(page).blocks["script"] if given.get("id") == "computes"]
+    computes = json.loads(data)
+    saved = computes["saved"]
+    asked = [{k: v for k, v in state.items() if k != "theme"} for state in STATES]
+    assert [one["state"] for one in saved] == asked
+    assert ["frame" in one for one in saved] == [False, True, True, True, False, False]
+    assert "0.5 @ 3" in {one["find"] for one in computes["finds"]}
+    assert "layers" in {view["id"] for view in computes["views"]}
+    for one in saved:
+        if "frame" not in one:
+            continue
+        still = unpack(zlib.decompress(base64.b64decode(one["frame"])))
+        live = unpack(frame({**one["state"], "w": "640", "h": "400"}))
+        assert still.header["notes"] == [*live.header["notes"], NOTE]
+        assert still.header["controls"] == []
+        for key in ("lead", "title", "say", "readout", "panels", "data_table"):
+            assert still.header[key] == live.header[key], key
+        both = (arrays_of(made.header, made.arrays) for made in (still, live))
+        for own, expected in zip(*both, strict=True):
+            np.testing.assert_array_equal(own, expected)
 
 
-@pytest.mark.costly
-@pytest.mark.parametrize(
-    ("state", "stops"),
-    [({"v": "table"}, freeze.STOPS), ({"v": "table", "d": "5120", "L": "9"}, (64, 32))],
-)
-def test_a_state_of_a_frozen_page_takes_60_kilobytes(state, stops, monkeypatch):
-    monkeypatch.setattr(freeze, "STOPS", stops)
-    (one,) = held(frozen([state]).decode())
-    assert one["size"] <= 60_000
-
-
-@pytest.mark.costly
-def test_a_frozen_page_has_the_controls_that_it_can_answer(monkeypatch):
-    monkeypatch.setattr(freeze, "STOPS", (64,))
-    states = [{"v": "table", "d": d, "L": "12"} for d in ("8", "16")] + [
-        {"v": "stretch", "d": "16"}
-    ]
-    text = frozen([*states, states[0]]).decode()
-    eight, sixteen, stretch = held(text)
-    assert [one["keys"]["d"] for one in (eight, sixteen, stretch)] == ["8", "16", "16"]
-    for one, value in ((eight, "8"), (sixteen, "16")):
-        p, j, d = one["picture"].header["controls"]
-        assert (p["key"], j["key"], d["key"], d["kind"], d["value"]) == (
-            "p",
-            "j",
-            "d",
-            "choice",
-            value,
-        )
-        assert [option["value"] for option in d["options"]] == ["8", "16"]
-        assert [view["id"] for view in one["picture"].header["views"]] == ["table", "stretch"]
-    assert [control["key"] for control in stretch["picture"].header["controls"]] == ["j"]
-    for word in (">Tour<", "Compare", "Save", "Data table", "find a position"):
-        assert word not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
-
-
-@pytest.mark.costly
-def test_a_click_in_a_frozen_page_sets_what_it_knows(monkeypatch):
-    monkeypatch.setattr(freeze, "STOPS", (200,))
-    (one,) = held(frozen([{"v": "table", "d": "128", "L": "30", "p": "13"}]).decode())
-    header = one["picture"].header
-    stops = header["cursor"]["y"]["stops"]
-    assert 13 in stops
-    assert len(stops) < 30
-    assert f"stops at {len(header['cursor']['x']['stops'])} of 128 dimensions" in " ".join(
-        header["notes"]
-    )
-    links = [b["links"] for b in header["readout"] if b and b["kind"] == "links"]
-    assert all(int(link["state"]["p"]) in stops for some in links for link in some)
-    rotate = held(frozen([{"v": "rotate", "d": "8", "m": "1000000"}]).decode())[0]["picture"].header
-    assert 1_000_000 in rotate["cursor"]["y"]["stops"]
-    (few,) = held(frozen([{"v": "table", "d": "16", "L": "16"}], stops=40).decode())
-    places = few["picture"].header["cursor"].values()
-    assert math.prod(len(place["stops"]) for place in places if place) <= 40
-
-
-@pytest.mark.costly
-def test_a_frozen_page_is_the_same_each_time(page):
-    assert frozen(STATES).decode() == page
+def test_a_page_of_its_own_is_the_same_each_time_and_has_no_buttons_of_python(page):
+    assert document(STATES).decode() == page
+    for word in ("Compare with", ">Save<", ">Show Python<", "find a position"):
+        assert word not in re.sub(r"<script.*?</script>", "", page, flags=re.DOTALL)
 
 
 def test_the_states_that_are_kept_unasked_show_every_view():
     states = default_states({"v": "bias", "heads": "3"})
     assert states[0] == {"v": "bias", "heads": "3"}
     assert {state["v"] for state in states} == set(SHAPES)
-    assert len({state.get("d") for state in states if state["v"] == "table"}) > 4
 
 
 MODULES = {
@@ -471,8 +376,27 @@ def test_modules_become_one_script_with_scopes_of_their_own():
     assert script.index('$modules["b.js"]') < script.index('$modules["app.js"]')
     assert 'const { one, two: second } = $modules["b.js"];' in script
     assert "people" not in script
-    assert bundle.is_fresh(script, MODULES)
-    assert not bundle.is_fresh(script, {**MODULES, "b.js": MODULES["b.js"] + "\n"})
+    more = bundle.computing({**MODULES, "computed.js": 'import { two } from "./b.js";\ntwo();\n'})
+    assert '$modules["b.js"] =' not in more
+    whole = together(script, more)
+    assert whole.replace(more, "") == script
+    assert whole.index("b.js") < whole.index("computed.js") < whole.index('$modules["app.js"] = ')
+    assert script.startswith(made_of(MODULES))
+    assert not script.startswith(made_of({**MODULES, "b.js": MODULES["b.js"] + "\n"}))
+
+
+def test_a_script_loses_spaces_and_comments_and_nothing_else():
+    code = """const a = `x  ${b ? `y // ${{ c: 1 }.c} ` : "  '"} /* z */`; // said
+    let d = /[/"'] +/g.test(a) / 2 / 3;
+    d = d + +1 - -1
+    d = [a, d] /* why */
+    return / '/.exec(a) ?? typeof d;
+    """
+    assert bundle.squeezed(code) == (
+        'const a=`x  ${b?`y // ${{c:1}.c} `:"  \'"} /* z */`;'
+        "let d=/[/\"'] +/g.test(a)/2/3;d=d+ +1- -1\nd=[a,d]\n"
+        "return/ '/.exec(a)??typeof d;\n"
+    )
 
 
 @pytest.mark.parametrize(
@@ -490,9 +414,9 @@ def test_modules_that_cannot_be_one_script_are_refused(modules):
 
 
 def test_the_built_page_is_served_until_its_sources_change(tmp_path, monkeypatch):
-    shutil.copytree(server.STATIC, tmp_path / "static", ignore=shutil.ignore_patterns("bundle"))
-    monkeypatch.setattr(server, "STATIC", tmp_path / "static")
-    files = server.assets.__wrapped__
+    shutil.copytree(assets.STATIC, tmp_path / "static", ignore=shutil.ignore_patterns("bundle"))
+    monkeypatch.setattr(assets, "STATIC", tmp_path / "static")
+    files = assets.assets.__wrapped__
     assert b"static/app.js" in files()["index.html"]
     tool = Path(__file__).parents[2] / "tools" / "bundle.py"
     subprocess.run([sys.executable, "-I", tool, tmp_path / "static" / "bundle"], check=True)
@@ -504,8 +428,9 @@ def test_the_built_page_is_served_until_its_sources_change(tmp_path, monkeypatch
     for source in (tmp_path / "wheel" / "static").glob("*.*s"):  # a wheel has no sources
         source.unlink()
     with monkeypatch.context() as wheel:
-        wheel.setattr(server, "STATIC", tmp_path / "wheel" / "static")
-        assert files() == {k: built[k] for k in ("index.html", "explore.js", "explore.css")}
+        wheel.setattr(assets, "STATIC", tmp_path / "wheel" / "static")
+        own = ("index.html", "compute.json", "explore.js", "explore.css", "compute.js")
+        assert files() == {k: built[k] for k in own}
     with (tmp_path / "static" / "dom.js").open("a") as changed:
         changed.write("\n")
     assert b"static/app.js" in files()["index.html"]
@@ -515,7 +440,7 @@ def test_the_built_page_is_served_until_its_sources_change(tmp_path, monkeypatch
 @pytest.mark.parametrize(
     ("text", "state"),
     [
-        ("http://127.0.0.1:8000/#k=1&v=waves&d=64", {"v": "waves", "d": "64"}),
+        ("http://127.0.0.1:8000/#k=1&v=waves&d=64", {"k": "1", "v": "waves", "d": "64"}),
         ("v=table&find=0.5%20%40%203", {"v": "table", "find": "0.5 @ 3"}),
         ("#v=bias", {"v": "bias"}),
         ("?v=bias&b.enc=t5", {"v": "bias", "b.enc": "t5"}),
@@ -541,15 +466,16 @@ def test_the_command_freezes_and_replaces_nothing_unasked(tmp_path):
     listed.write_text("// comments are left out\nv=table&d=8&L=8\n\nhttp://x/#v=waves&d=8&L=8\n")
     done = run("--freeze", str(out), "--states", str(listed))
     assert done.returncode == 0, done.stderr
-    assert "2 states in two themes" in done.stdout
+    assert "page.html: 2 states, " in done.stdout
     first = out.read_bytes()
     again = invoked("--freeze", str(out), "--states", "v=table&d=8&L=8")
     assert again.exit_code == 2
     assert "--force replaces it" in again.stderr
     assert out.read_bytes() == first
-    forced = invoked("--freeze", str(out), "--states", "v=table&d=8&L=8", "--force", "--json")
+    forced = invoked("--freeze", str(out), "--states", "v=layers", "--force", "--json")
     told = json.loads(forced.stdout)
-    assert told == {"output": str(out), "states": 1, "bytes": out.stat().st_size}
+    size = out.stat().st_size
+    assert told == {"output": str(out), "states": 1, "pictures": 1, "bytes": size}
     assert forced.exit_code == 0, forced.stderr
     assert out.read_bytes() != first
     assert sorted(p.name for p in tmp_path.iterdir()) == ["page.html", "states.txt"]

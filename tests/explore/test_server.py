@@ -14,9 +14,11 @@ import urllib.request
 import httpx
 import pytest
 import uvicorn
+from click.testing import CliRunner
 
 from posenc.explore import Session, app, unpack
 from posenc.explore.server import server
+from posenc.explore.server.document import document
 from tests.asynchronous import finished
 
 PORT = 8123
@@ -196,6 +198,13 @@ def test_files_have_known_formats(wanted, status):
         assert named == 'attachment; filename="posenc-table.csv"'
 
 
+def test_a_page_of_its_own_is_saved_with_the_state_of_the_screen():
+    answer = ask("GET", "/api/save?format=html&v=table&d=8&k=1&w=900&h=500&theme=dark")
+    named = answer.headers["content-disposition"]
+    assert named == 'attachment; filename="posenc-explore.html"'
+    assert answer.content == document([{"v": "table", "d": "8"}])
+
+
 def test_a_port_that_is_taken_is_an_error_in_words():
     from posenc import ArgumentError
 
@@ -226,10 +235,14 @@ def test_without_starlette_the_error_names_the_command(monkeypatch):
 
 def test_without_uvicorn_the_error_names_the_command(monkeypatch):
     from posenc import DependencyError
+    from posenc.cli import app as command
 
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    with server.bound() as it, pytest.raises(DependencyError, match="pip install"):
-        server.serve(None, it)
+    with pytest.raises(DependencyError, match="pip install"), server.bound():
+        pass
+    said = CliRunner().invoke(command, ["explore", "--no-browser"])
+    assert "http" not in said.output  # no address that nobody serves
+    assert said.exit_code == 1
 
 
 # --- the process ----------------------------------------------------------------------------------
@@ -363,5 +376,5 @@ def test_the_command_says_what_is_wrong_without_a_traceback(tmp_path):
                 check=False,
             )
             assert done.returncode == code, done.stderr
-            assert words in done.stderr
+            assert words in " ".join(done.stderr.split())
             assert "Traceback" not in done.stderr

@@ -250,15 +250,13 @@ def rotary_row(name: str, module: Any, positions: list[int]) -> dict[str, Any]:
 
 
 def pairing(module: Any) -> dict[str, Any]:
-    """Which channel turns with the first, and how many turn, by the module's own forward pass."""
+    """Which channel turns with the first that does, and how many turn, by the forward pass."""
     import torch
 
     size = int(module.head_size)
     where = torch.tensor([300])
     if type(module).__name__.startswith("MRotary"):
         where = where.expand(3, 1)
-    query = torch.zeros(1, size)
-    query[0, 0] = 1
 
     def run(x: Any) -> Any:
         try:
@@ -268,9 +266,10 @@ def pairing(module: Any) -> dict[str, Any]:
             out = module.forward_native(where, x[:, None].clone(), x[:, None].clone())[0]
         return out.reshape(-1, size)[0]
 
-    partner = [int(i) for i in torch.nonzero(run(query))[:, 0] if i != 0]
-    moved = run(torch.arange(1.0, size + 1)[None]) != torch.arange(1.0, size + 1)
-    width = int(moved.nonzero().max()) + 1
+    moved = (run(torch.arange(1.0, size + 1)[None]) != torch.arange(1.0, size + 1)).nonzero()
+    first = int(moved.min())  # channels that do not turn may stand before those that do
+    partner = [int(i) - first for i in run(torch.eye(size)[[first]]).nonzero() if i != first]
+    width = int(moved.max()) + 1 - first
     order = "interleaved" if partner == [1] and width != 2 else "half"
     return {"pairing": order, "width": width, "exact": partner in ([1], [width // 2])}
 

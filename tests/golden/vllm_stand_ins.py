@@ -204,6 +204,7 @@ KNOWN: dict[str, Any] = {
     "init_logger": lambda *_: logging.getLogger("vllm"),
     "rocm_aiter_ops": type("_Off", (), {"__getattr__": lambda self, name: _constant(False)})(),
     "IntermediateTensors": dict,
+    "dtype": torch.float32,
     "triton": types.SimpleNamespace(
         jit=lambda f=None, **_: f or (lambda g: g),
         cdiv=lambda a, b: -(-a // b),
@@ -331,6 +332,7 @@ def engine(config: Any) -> Any:
             hf_config=config, hf_text_config=text, dtype=torch.float32, quantization=None,
             max_model_len=getattr(text, "max_position_embeddings", 4096), enforce_eager=True,
             is_encoder_decoder=False, runner_type="generate", use_mla=False,
+            try_get_generation_config=_constant({}),
             multimodal_config=_Settings(
                 get_limit_per_prompt=_constant(1), mm_encoder_only=False,
                 language_model_only=False, is_multimodal_pruning_enabled=_constant(False),

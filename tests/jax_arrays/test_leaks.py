@@ -17,7 +17,7 @@ jax = pytest.importorskip("jax", reason="jax is not installed")
 import jax.numpy as jnp
 
 import posenc
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc._names import SPECS
 from posenc.registry import lookup
 from tests.settings.subjects import Subject

@@ -84,6 +84,12 @@ def test_far_positions() -> None:
         posenc.rotate(spec, jnp.asarray(X), positions=[2**31, 0, 0, 0, 0])
 
 
+def test_keys_that_move_further_than_int32_holds() -> None:
+    spec, x = SPECS["plain"], X.astype(np.float64)
+    old, new = [-2_000_000_000] * X.shape[2], [2_000_000_000] * X.shape[2]
+    close(posenc.rerotate(spec, jnp.asarray(X), old, new), posenc.rerotate(spec, x, old, new), 2)
+
+
 def test_a_spec_is_a_static_argument() -> None:
     verb = jax.jit(posenc.rotate, static_argnums=0, static_argnames=("length",))
     dynamic = RoPE(16, pairing="half", scaling=s.DynamicNTK(2, original_length=4))

@@ -110,6 +110,13 @@ def test_small_moves_are_warned_of_on_the_short_way_too() -> None:
             posenc.rerotate(spec, k, old, old + move)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_no_keys_are_moved_to_no_keys(dtype: torch.dtype) -> None:
+    spec, k = cold(ROPES["half"]), torch.randn(3, 4, 8, generator=GENERATOR).to(dtype)
+    posenc.rerotate(spec, k, OLD, NEW)
+    assert_same(posenc.rerotate(spec, k[:, :0], OLD[:0], NEW[:0]), k[:, :0])
+
+
 def test_errors_of_moved_keys_are_the_same() -> None:
     spec, k = cold(ROPES["half"]), torch.randn(2, 3, 4, 8, generator=GENERATOR)
     posenc.rerotate(spec, k, OLD, NEW)
@@ -170,6 +177,10 @@ def test_errors_of_biases_are_the_same() -> None:
         (lambda: posenc.bias(spec, NOW.double(), PAST), posenc.DTypeError),
         (lambda: posenc.bias(spec, NOW[0], PAST), posenc.ArgumentError),
         (lambda: posenc.bias(spec, NOW, PAST, params=params), posenc.ArgumentError),
+        (lambda: posenc.bias(spec, NOW, PAST, params=torch.ones(3)), posenc.ArgumentError),
+        (lambda: posenc.bias(spec, NOW, PAST, params=np.ones(3)), posenc.ArgumentError),
+        (lambda: posenc.bias(spec, NOW, PAST, params=[]), posenc.ArgumentError),
+        (lambda: posenc.bias(spec, NOW, PAST, params=0), posenc.ArgumentError),
         (lambda: posenc.bias(spec, NOW, PAST, dtype=torch.int64), posenc.DTypeError),
         (lambda: posenc.bias(learned, NOW, PAST), posenc.ArgumentError),
         (lambda: posenc.bias(learned, NOW, PAST, params={"w": PAST}), posenc.ArgumentError),
@@ -192,6 +203,8 @@ SCORES = {
     f"{acts_on}, {outside}": posenc.Shaw(8, clip=(-4, 2), acts_on=acts_on, outside=outside)
     for acts_on, outside in itertools.product(("keys", "keys_queries"), ("clamp", "zero"))
 }
+SCORES["query-key"] = SCORES["keys, clamp"].replace(distance="query-key")
+SCORES["vectors"] = posenc.NEZHA(8, clip=3)
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -203,7 +216,7 @@ def test_scores_of_one_token(name: str, ways: list[bool]) -> None:
     assert_same(first, second)
     exact = posenc.relative(
         spec, *(x.double().numpy() for x in (q, k)), NOW.numpy(), PAST.numpy(),
-        params={n: p.double().numpy() for n, p in params.items()},  # type: ignore[union-attr]
+        params={n: p.double().numpy() for n, p in (params or {}).items()},
     )  # fmt: skip
     torch.testing.assert_close(second.double(), torch.from_numpy(exact), rtol=0, atol=1e-6)
 
@@ -252,3 +265,46 @@ def test_positions_that_a_spec_looks_at_are_read(ways: list[bool]) -> None:
     with pytest.raises(posenc.PositionError):
         posenc.relative(spec, x, x, PAST[:2], PAST[3:5], params=params)
     assert not any(ways)
+
+
+def test_positions_of_a_negative_view_are_their_values() -> None:
+    spec, bias, near = cold(ROPES["half"]), cold(BIASES["causal"]), cold(SCORES["keys, clamp"])
+    x, p = torch.randn(2, 3, 4, 8, generator=GENERATOR), torch.arange(3, 7)
+    view, params = torch._neg_view(p), params_of(near)
+    for _ in range(2):  # by a request, and by the short way
+        for verb in (
+            lambda at: posenc.rotate(spec, x, positions=at),
+            lambda at: posenc.rerotate(spec, x, p, at),
+            lambda at: posenc.rerotate(spec, x, at, p, spec.replace(base=500.0)),
+            lambda at: posenc.bias(bias, p, at),
+            lambda at: posenc.bias(bias, at, p),
+            lambda at: posenc.relative(near, x, x, p, at, params=params),
+            lambda at: posenc.relative(near, x, x, at, p, params=params),
+        ):
+            assert_same(verb(view), verb(-p))
+
+
+@pytest.mark.filterwarnings("ignore:.*(prototype|beta) s")  # of torch, when it makes them
+@pytest.mark.parametrize("stored", ["sparse", "csr", "mkldnn", "nested"])
+def test_tensors_that_are_not_dense_are_refused_in_words(stored: str) -> None:
+    spec, bias, x = cold(ROPES["half"]), cold(BIASES["causal"]), torch.randn(4, 8)
+    other: Any = {
+        "sparse": torch.Tensor.to_sparse,
+        "csr": torch.Tensor.to_sparse_csr,
+        "mkldnn": torch.Tensor.to_mkldnn,
+        "nested": lambda x: torch.nested.nested_tensor([x, x]),
+    }[stored](x)
+    odd = torch.arange(4).to_sparse()
+    for _ in range(2):  # by a request, and by the short way
+        for call in (
+            lambda: posenc.rotate(spec, other),
+            lambda: posenc.rotate(spec, x, positions=odd),
+            lambda: posenc.rerotate(spec, other, OLD, NEW),
+            lambda: posenc.rerotate(spec, x, OLD, odd),
+            lambda: posenc.bias(bias, NOW, odd),
+        ):
+            with pytest.raises(posenc.ArgumentError, match=r"nested|a tensor of layout torch\."):
+                call()
+        posenc.rotate(spec, x, positions=OLD)
+        posenc.rerotate(spec, x, OLD, NEW)
+        posenc.bias(bias, NOW, PAST)

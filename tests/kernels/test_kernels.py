@@ -81,7 +81,7 @@ def every_kernel_agrees(call: Any, backend: Backend) -> None:
         try:
             received = call(kernel)
         except ArgumentError as error:
-            if f"kernel={kernel!r}: expected what it computes" not in str(error):
+            if f"kernel={kernel!r}: expected a call that it can compute" not in str(error):
                 raise
             continue
         parts = received if isinstance(received, tuple) else (received,)
@@ -506,6 +506,8 @@ COMPILED = "posenc.kernels._native"
 def test_the_build_says_why_there_are_no_kernels(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # Where torch is imported, the first call imports more of the package, which needs its path.
+    posenc.rotate(ROPE, np.ones((3, 8), np.float32))
     plans.native.cache_clear()
     try:
         monkeypatch.delitem(sys.modules, COMPILED, raising=False)

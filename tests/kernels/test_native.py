@@ -255,7 +255,7 @@ LEAPS = st.lists(st.sampled_from([0, 0, 1, 1, 1, 2, 2**40, -7]), min_size=1, max
 
 
 @given(steps=st.lists(LEAPS, min_size=1, max_size=2), first=st.integers(-5, 2**61))
-@pytest.mark.parametrize("pairs", [1, 2, 7, 16, 70])
+@pytest.mark.parametrize("pairs", [1, 2, 7, 16, 31, 70])
 def test_positions_go_on_by_any_steps(pairs: int, steps: list[list[int]], first: int) -> None:
     count = min(map(len, steps))
     positions = np.stack([first + np.cumsum(axis[:count]) for axis in steps], axis=-1)
@@ -271,7 +271,7 @@ def test_positions_go_on_by_any_steps(pairs: int, steps: list[list[int]], first:
 @pytest.mark.costly
 @given(
     steps=LEAPS,
-    dim=st.integers(1, 17).map(lambda pairs: 2 * pairs),
+    dim=st.integers(1, 31).map(lambda pairs: 2 * pairs),
     order=st.sampled_from(["interleaved", "sin_cos", "cos_sin"]),
     dtype=st.sampled_from([*DTYPES]),
     factor=st.sampled_from([1.0, 0.3]),
@@ -282,11 +282,13 @@ def test_tables_of_few_pairs(
     spec = posenc.Sinusoidal(dim, order=order, magnitude=posenc.Magnitude(table_scale=factor))
     where = np.cumsum(steps)
     want = reference.table(spec, where, dtype=dtype)
-    own = np.empty((len(steps), dim), DTYPES[dtype])
+    memory = np.full((len(steps) + 128, dim), 7, DTYPES[dtype])  # 128 numbers are made at once
+    own, behind = np.split(memory, [len(steps)])
     result, around = surrounded(own)
     for y in (own, result):
         sinusoids(spec).table(y, where)
         assert_same(y, want)
+    assert (behind == 7).all()
     assert (around[..., 0] == 7).all()
     assert (around[..., -2:] == 7).all()
 
@@ -547,6 +549,24 @@ REFUSED = {
         ValueError,
         lambda: native.Phases(np.ones((1, 8), int)).cos_sin(0, X, X),
     ),
+    "ends on one side": (
+        ValueError,
+        lambda: native.check_near(np.arange(1), np.arange(5), np.empty((1, 1, 5), int), (1, 4)),
+    ),
+    "rows of fewer keys": (
+        ValueError,
+        lambda: native.check_near(np.arange(1), np.arange(5), np.empty((1, 1, 4), int)),
+    ),
+    "rows of float32": (
+        TypeError,
+        lambda: native.check_near(np.arange(8), np.arange(8), np.empty((1, 8, 8), "f4")),
+    ),
+    "rows in one place": (
+        ValueError,
+        lambda: native.check_near(
+            np.arange(1), np.arange(5), np.ndarray((1, 1, 5), int, np.arange(1), 0, (8, 8, 0))
+        ),
+    ),
     "an instruction set": (ValueError, lambda: native.use_instruction_set("abacus")),
 }
 
@@ -687,6 +707,17 @@ def test_buckets(k: np.ndarray, buckets: int, direction: str) -> None:
     )
     assert_same(wide[..., ::2], want)
     assert not wide[..., 1::2].any()
+
+
+def test_rows_of_distances() -> None:
+    q, k = np.array([5, -3, 2**40]), np.arange(-20, 30)
+    memory = np.full((3, 1, 100), 9)
+    rows = memory.transpose(1, 0, 2)[..., ::2]
+    for backward, ends in itertools.product((False, True), ((-16, 16), (-4, 0), (0, 2**62))):
+        native.check_near(q, k, rows, ends, backward)
+        apart = k - q[:, None]
+        assert np.array_equal(rows[0], np.clip(-apart if backward else apart, *ends) - ends[0])
+        assert (memory[..., 1::2] == 9).all()
 
 
 def test_buckets_without_a_weight_are_refused() -> None:

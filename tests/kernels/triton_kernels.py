@@ -23,6 +23,7 @@ from posenc import Arrangement, Pairing, RoPE, Sinusoidal
 from posenc._core.numeric.phase import cos_sin, quadrants, turns
 from posenc.functional import rotate_together
 from posenc.kernels.triton import phase as triton_phase
+from posenc.kernels.triton import rotate as triton_rotate
 from tests.cases import TABLES, Case, RotaryCase
 from tests.drawing import drawn
 from tests.kernels.test_kernels import layouts, refusal, why_not_rows, why_not_turned
@@ -181,7 +182,9 @@ def pairs(one: tuple[Any, Any], other: tuple[Any, Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize(("order", "part"), pairs(("half", "interleaved"), ("leading", "trailing")))
-def test_queries_and_keys_in_one_launch(order: Any, part: Any) -> None:
+def test_queries_and_keys_in_one_launch(
+    order: Any, part: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Of different head counts and widths, more heads than one program turns."""
     from posenc.torch import RotaryEmbedding
 
@@ -194,11 +197,56 @@ def test_queries_and_keys_in_one_launch(order: Any, part: Any) -> None:
         got = RotaryEmbedding(spec, kernel="triton", inplace=inplace)(q.clone(), k.clone(), ids)
         for a, b in zip(got, want, strict=True):
             same(a, b)
+    # One program for all heads of a token, or for two of its four steps.
+    for shapes in (((0, 8, 0, 4),), ((0, 4, 2, 4),)):
+        monkeypatch.setattr(triton_rotate, "SHAPES", shapes)
+        got = RotaryEmbedding(spec, kernel="triton")(q, k, ids)
+        for a, b in zip(got, want, strict=True):
+            same(a, b)
     # A launch takes two arrays; a third needs another.
     inputs = [(q, "query"), (k, "key"), (k, "key")]
     got = rotate_together(spec, inputs, positions=ids, kernel="triton")
     for a, b in zip(got, (*want, want[1]), strict=True):
         same(a, b)
+
+
+def divided(x: Tensor, factors: Tensor, epsilon: float) -> Tensor:
+    """By the root mean square of the channels, as models do it."""
+    wide = x.float()
+    size = torch.rsqrt(wide.square().mean(-1, keepdim=True) + epsilon)
+    return (wide * size).to(x.dtype) * factors
+
+
+# A plain ladder, and sections of one whose positions have three axes, as M-RoPE has them.
+SECTIONS = Arrangement(rule="sections", axes=("t", "y", "x"), sizes=(2, 3, 1))
+SPECS = RoPE(12, pairing="interleaved"), RoPE(12, pairing="half", arrangement=SECTIONS)
+
+
+@pytest.mark.parametrize(("spec", "dtype"), pairs(SPECS, (torch.float32, torch.float16)))
+@pytest.mark.parametrize("normed", [False, True])
+def test_keys_into_the_slots_of_a_paged_cache(spec: RoPE, dtype: torch.dtype, normed: bool) -> None:
+    """With the norm before it; sums of squares of whole numbers are exact in any order."""
+    tokens, width = 5, 16
+    draw = {"generator": GENERATOR, "device": "cpu"}
+    q, k, factors = (
+        torch.randint(-9, 10, shape, **draw).to(DEVICE, dtype)  # type: ignore[call-overload]
+        for shape in ((tokens, 6, width), (tokens, 2, width), (2, width))
+    )
+    positions = torch.randint(0, 2**31, (tokens, len(spec.axes)), **draw).to(DEVICE)  # type: ignore[call-overload]
+    slots = torch.tensor([7, -1, 0, 12, 3], device=DEVICE)  # of 12: the second and fourth are none
+    cache = torch.full((3, 4, 2, width), 7.0, dtype=dtype, device=DEVICE)
+    norms = triton_rotate.Norms(*factors, 1e-6) if normed else None
+    heads = (
+        [divided(x, f, 1e-6) for x, f in zip((q, k), factors, strict=True)] if normed else (q, k)
+    )
+    places = positions if len(spec.axes) > 1 else positions[:, 0]
+    want = [rotated(spec, x, "reference", positions=places, seq_dim=-3) for x in heads]
+    filled = cache.flatten(0, 1).clone()
+    filled[slots[[0, 2, 4]]] = want[1][[0, 2, 4]]
+    before = k.clone()
+    triton_rotate.turn_into(spec, q, k, cache.flatten(0, 1), slots, positions, norms)
+    for got, expected in ((q, want[0]), (cache.flatten(0, 1), filled), (k, before)):
+        same(got, expected)
 
 
 @pytest.mark.parametrize(("inplace", "inverse"), pairs((False, True), (False, True)))
@@ -226,6 +274,33 @@ def test_operator() -> None:
     import posenc.kernels.torch.operators as operators
 
     assert operators._kernel(torch.empty(1, device="meta")) == "triton"
+
+
+def test_what_is_not_written_to_slots() -> None:
+    spec, other = SPECS[0], RoPE(12, pairing=Pairing("interleaved", output="half"))
+    q, k, keys = (torch.zeros(n, 2, 12, device=DEVICE) for n in (3, 3, 8))
+    slots = torch.arange(3, device=DEVICE)
+    dynamic = spec.replace(scaling=posenc.scaling.DynamicNTK(2, original_length=64))
+    for case, said in (
+        ((other, q, k, keys, slots, slots), "another order"),
+        ((SPECS[1], q, k, keys, slots, slots), "(8, 2, 12)"),
+        ((dynamic, q, k, keys, slots, slots), "spec.at"),
+        ((spec, q.clone().requires_grad_(), k, keys, slots, slots), "gradient"),
+        ((spec, q, k, keys.half(), slots, slots), "(8, 2, 12)"),
+        ((spec, q, k[:2], keys, slots, slots), "(2, 2, 12)"),
+        ((spec, q, k, keys[:, :1], slots, slots), "(8, 1, 12)"),
+        ((spec, q[..., :8], k, keys, slots, slots), "(3, 2, 8)"),
+        ((spec, q.mT.contiguous().mT, k, keys, slots, slots), "(3, 2, 12)"),
+        ((spec, q, k, keys, slots[:2], slots), "(2,)"),
+        ((spec, q, k, keys, slots.double(), slots), "(3,)"),
+        ((spec, q, k, keys, slots, slots.double()), "(3,)"),
+        ((spec, q, k, keys, slots, slots[:2]), "(2,)"),
+        ((spec, q, k, keys, slots, slots, triton_rotate.Norms(q[0, 0, :3], k[0, 0], 0.1)), "(3,)"),
+    ):
+        with pytest.raises(posenc.ArgumentError, match="turn_into") as caught:
+            triton_rotate.turn_into(*case)
+        assert said in str(caught.value)
+    assert not keys.any()
 
 
 # --- sums -----------------------------------------------------------------------------------------

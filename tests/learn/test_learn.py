@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tools import learn_pages
 from tools.pages import shelf
 
 import posenc
-from posenc.learn import lesson, lessons, page, pages, topics
+from posenc.learn import lesson, lessons, page, topics
 from posenc.learn._content import Draw, Transcript, evaluate, fill, fresh, run
 from posenc.learn.lessons import load
 from tests.learn.texts import digits_typed, fields
@@ -271,13 +272,13 @@ def test_unknown_topics() -> None:
 @pytest.mark.parametrize("name", [*topics(), "index", "tour"])
 def test_pages_are_up_to_date(name: str) -> None:
     text = (ROOT / "docs" / "learn" / f"{name}.md").read_text(encoding="utf-8")
-    made = {"index": pages.index, "tour": pages.tour}.get(name, lambda: page(name))()
-    assert text == made, "write them anew: python -m posenc.learn docs/learn"
+    made = {"index": learn_pages.index, "tour": learn_pages.tour}.get(name, lambda: page(name))()
+    assert text == made, "write them anew: python tools/learn_pages.py docs/learn"
 
 
 @pytest.mark.costly
 def test_writing_the_pages(tmp_path: Path) -> None:
-    written = pages.write(tmp_path)
+    written = learn_pages.write(tmp_path)
     assert {path.name for path in written} == {
         f"{name}.md" for name in [*topics(), "index", "tour"]
     }

@@ -248,4 +248,4 @@ def test_ctrl_c() -> None:
     finally:
         process.kill()
     assert process.returncode == 128 + signal.SIGINT
-    assert error == b"posenc: ended by SIGINT; nothing partial is left\n"
+    assert error == b"posenc: stopped by SIGINT; no unfinished file is left\n"

@@ -199,11 +199,11 @@ def test_boxes(backend: Backend) -> None:
         (lambda: positions.grid([3, 2.0]), "each of 0 or more"),  # type: ignore[list-item]
         (lambda: positions.grid([3, 2], axes=("h", "w")), "sizes with names"),
         (lambda: positions.grid({"h": 3}, axes=("w",)), "the names"),
-        (lambda: positions.grid([3], order="rows"), "row_major or column_major"),  # type: ignore[arg-type]
+        (lambda: positions.grid([3], order="rows"), "'row_major' or 'column_major'"),  # type: ignore[arg-type]
         (lambda: positions.grid([3], normalise="centered"), "Did you mean 'centred'"),  # type: ignore[arg-type]
-        (lambda: positions.grid([3], ends="both"), "cells or points"),  # type: ignore[arg-type]
-        (lambda: positions.grid([3], reference=4), "normalise='reference' alone"),
-        (lambda: positions.grid([3], normalise="reference"), "normalise='reference' alone"),
+        (lambda: positions.grid([3], ends="both"), "'cells' or 'points'"),  # type: ignore[arg-type]
+        (lambda: positions.grid([3], reference=4), "unless normalise='reference'"),
+        (lambda: positions.grid([3], normalise="reference"), "unless normalise='reference'"),
         (lambda: positions.grid([3], scale=0), "a positive number"),
         (lambda: positions.grid([3, 2], scale=(1,)), "or 2 of them"),
         (lambda: positions.grid([3], prefix=1, normalise="unit"), "coordinates count"),

@@ -93,7 +93,8 @@ def test_words_are_those_of_64_bit_integers(backend: Backend) -> None:
 
     want = real_turns(x, arrays["step"], arrays["whole"], xp=xp)
     there = backend.asarray(x)
-    from posenc._core.arrays.array import constants, numpy_rules
+    from posenc._core.arrays.array import constants
+    from posenc._core.calls import numpy_rules
 
     there_xp = array_namespace(there)
     made = constants(PLAIN, there, xp=there_xp)

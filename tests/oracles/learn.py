@@ -107,6 +107,7 @@ def facts() -> dict[str, list[dict[str, Any]]]:
     low, share = _falls()
     code, paper = (yarn(128, 1e4, 8, 4096, ramp) for ramp in ("index", "turns"))
     unseen = sum(w > 4096 for w in wavelengths(128))
+    trained_turns = [8192 / (TAU * 5e5 ** (2 * pair / 128)) for pair in range(64)]
     drawn, mean = _drawn_and_true()
     moves = abs(np.diff(table(1000, 64), axis=0)).mean(axis=0)
     last_512 = TAU * 10_000 ** (510 / 512)
@@ -278,6 +279,12 @@ def facts() -> dict[str, list[dict[str, Any]]]:
                 "trained": 8192,
                 "factor": 8,
                 "length": 131_072,
+                # Between one and four turns in 8,192 positions pairs lie on the ramp.
+                "kept": sum(turn >= 4 for turn in trained_turns),
+                "between": sum(1 < turn < 4 for turn in trained_turns),
+                "slow": sum(turn <= 1 for turn in trained_turns),
+                "fast": 4,
+                "product": 8 * 8192,
             },
             # Llama4TextConfig of transformers 5.23.0: no_rope_layer_interval 4, floor_scale 8192
             {

@@ -326,6 +326,8 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
         "inner, the main one.*as `mask`",
     ),
     (("nope",), {}, "layers of a reading, got str"),
+    ((ROPE, posenc.ALiBi(4)), {}, r"posenc.Entry\('attention', specs=\(rotary, bias\)\)"),
+    (posenc.KERPLE(4), {"params": {"r1": torch.ones(4)}}, "params={'bias': {'r1': …}}"),
     ("nope", {}, "an entry of a plan"),
     (DYNAMIC, {}, "length"),
     (

@@ -14,7 +14,7 @@ import posenc
 import posenc.plot
 from posenc import registry
 from posenc._core.errors import ArgumentError, PosencError
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc.cli import app
 from posenc.plot.rows import PICTURES as ROWS
 from posenc.plot.rows import PictureRow
@@ -116,7 +116,7 @@ GROWING = posenc.RoPE(
     ids=lambda row: row.name,
 )
 def test_a_length_is_what_a_rule_reads_and_nothing_else(row: PictureRow) -> None:
-    with pytest.raises(ArgumentError, match=f"length: .* by {row.extent}=7"):
+    with pytest.raises(ArgumentError, match=f"length: .* write {row.extent}=7"):
         getattr(posenc.plot, row.name)(*SUBJECTS[row.name], length=7)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ pytest.importorskip("matplotlib", reason="pictures are drawn by matplotlib")
 import posenc
 from posenc.cli import app
 from posenc.plot.rows import PICTURES as ROWS
+from posenc.plot.views import find
 from tests.tolerances import assert_close
 
 Run = Callable[..., Result]
@@ -56,6 +59,11 @@ def test_every_picture_is_drawn_unasked(run: Run, name: str) -> None:
 
 @pytest.mark.costly
 def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
+    lines = find.data(posenc.Sinusoidal(512), {20: "0.9"}, within=(0, 9999))
+    first = find.words_of(lines.candidates[0])
+    assert first == "as stated: 3, 12, 21, 30 …; only the first 40 are drawn"
+    few = find.data(posenc.Sinusoidal(512), {20: "0.900"}, within=(0, 9999))
+    assert "drawn" not in find.words_of(few.candidates[0])
     result = run("find", "--dim", "5120", "--value", "0.488814", "--at", "1088")
     assert "Position 7, if the exponent is i/d" in result.output
     run("compare", "table", "--dim", "8", "--b-base", "100", "-o", "x.png", "--numbers", "x.csv")
@@ -83,7 +91,7 @@ def test_the_figures_of_the_sources(run: Run) -> None:
 @pytest.mark.costly
 def test_a_length_is_no_longer_named_beside_positions(run: Run) -> None:
     asked = ("table", "--dim", "8", "--length", "5", "--positions", "0:3")
-    assert "said by --positions 5" in run(*asked, code=2).output
+    assert "write --positions 5." in run(*asked, code=2).output
     asked = ("compare", "wavelengths", "--dim", "8", "--b-dim", "16", "--length", "300")
     assert "within 300" in run(*asked, "-o", "x.png").output
 
@@ -165,6 +173,41 @@ def test_tables_come_from_files(run: Run) -> None:
 
 
 @pytest.mark.costly
+@pytest.mark.parametrize(
+    ("scaling", "more", "trained"),
+    [
+        (None, (), "Trained on 8,192 positions, stretched ×8 to 65,536."),
+        (None, ("--original-length", "1024"), "Trained on 1,024 positions, stretched ×8 to 8,192."),
+        ({"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 2048}, (),
+         "Trained on 2,048 positions, stretched ×4 to 8,192."),
+    ],
+)  # fmt: skip
+def test_the_trained_length_is_that_of_the_config(
+    run: Run, scaling: dict[str, Any] | None, more: tuple[str, ...], trained: str
+) -> None:
+    config = {"model_type": "llama", "hidden_size": 64, "num_attention_heads": 2}
+    config |= {"max_position_embeddings": 8192, "rope_theta": 1e4, "rope_scaling": scaling}
+    Path("config.json").write_text(json.dumps(config))
+    drawn = run("stretch", "--spec", "config.json", *more, "--rules", "none,linear").output
+    assert trained in drawn
+    assert re.search(r"^Slow pairs, of (\d), that meet .*: unchanged \1; linear 0\.$", drawn, re.M)
+    assert "Trained on 4,096" in run("stretch", "--spec", "RoPE(32, pairing='half')").output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("attention", "--encoding", "NoPE"), 2, "has attention without positions"),
+        (("waves", "--dim", "64", "--dims", "0,1"), 0, "\nWavelength λ 6.283 positions."),
+        (("waves", "--dim", "64", "--dims", "0,5"), 0, "\nWavelengths λ from 6.283 to 11.17 posi"),
+    ],
+)
+def test_what_is_said_of_one_wavelength_and_of_no_encoding(
+    run: Run, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    assert says in run(*arguments, code=code).output
+
+
 def test_fields_that_nobody_gave_are_those_of_the_example(run: Run) -> None:
     for words in (
         ("table", "--encoding", "GridCells", "--grid", "x=3,y=3", "--output", "grid.svg"),
@@ -266,3 +309,79 @@ def test_a_huge_table_is_drawn(run: Run) -> None:
     found = json.loads(run(*asked, "--height", "200", "--width", "300", "--json").stdout)
     assert found["facts"]["tile.method"] == "gain"
     assert "pairs, sines and cosines apart" in " ".join(found["caption"])
+
+
+def frames(path: str) -> list[np.ndarray]:
+    from PIL import Image, ImageSequence
+
+    with Image.open(path) as picture:
+        return [np.asarray(one.convert("RGB")) for one in ImageSequence.Iterator(picture)]
+
+
+@pytest.mark.costly
+def test_a_shift_is_played(run: Run) -> None:
+    asked = ("attention", "--dim", "16", "--width", "120", "--play")
+    moves, stays = ("--encoding", "Sinusoidal"), ("--encoding", "RoPE", "--no-title")
+    assert run(*asked, "shift=0:12:4", *moves, "-o", "moves.gif").output == "moves.gif\n"
+    run(*asked, "shift=0:12:4", *stays, "--pairing", "half", "-o", "stays.gif")
+    moving, still = frames("moves.gif"), frames("stays.gif")
+    assert (len(moving), len(still)) == (3, 1), "equal pictures are one, shown for longer"
+    below = slice(80, None)  # the title
+    assert not any((moving[0][below] == other[below]).all() for other in moving[1:])
+    longer = ("table", "--dim", "16", "--width", "240", "--play", "length=1:66:32", "-o")
+    run(*longer, "longer.gif")
+    run(*longer, "longer.svg")
+    sizes = [
+        [float(n) for n in found]
+        for found in re.findall(
+            r'<svg [^>]*?width="(\S+)" height="(\S+)" viewBox', Path("longer.svg").read_text()
+        )
+    ]
+    assert sizes[0] == [max(each) for each in zip(*sizes[1:], strict=True)]
+    assert len({height for _, height in sizes}) > 1
+    run(
+        "table",
+        "--dim",
+        "16",
+        "--width",
+        "240",
+        "--no-caption",
+        "--length",
+        "65",
+        "-o",
+        "whole.png",
+    )
+    last, whole = frames("longer.gif")[-1], frames("whole.png")[0]
+    assert last.shape[0] >= whole.shape[0] - 40, "it is as large as its largest picture"
+    colours, drawn = (np.unique(one.reshape(-1, 3), axis=0).astype(int) for one in (last, whole))
+    assert np.abs(drawn[:, None] - colours).max(axis=2).min(axis=1).max() < 24
+    run(*asked, "shift", *moves, "-o", "moves.svg", "--title", "Sines")
+    text = Path("moves.svg").read_text()
+    names = re.findall(r'\bid="([^"]*)"', text)
+    assert len(names) == len(set(names))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]*)', text)) <= set(names)
+    titles = re.findall(r"Sines shift (\d+)", text)
+    assert titles == [str(n) for n in range(0, 64, 4)]
+    assert text.count('<g class="frame"') == 16
+    assert (
+        "exists: --force replaces it"
+        in run(*asked, "shift", *moves, "-o", "moves.svg", code=2).output
+    )
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (("--play", "softmax", "-o", "x.gif"), "attention plays shift."),
+        (("--play", "shift=3", "-o", "x.gif"), "2 to 240 numbers; got '3'"),
+        (("--play", "shift=0:9:0", "-o", "x.gif"), "2 to 240 numbers; got '0:9:0'"),
+        (("--play", "shift=abc:9", "-o", "x.gif"), "2 to 240 numbers; got 'abc:9'"),
+        (("--play", "shift=0:999", "-o", "x.gif"), "2 to 240 numbers; got '0:999'"),
+        (("--play", "shift"), "give -o"),
+        (("--play", "shift", "-o", "x.gif", "--json"), "without --numbers and --json"),
+        (("--play", "shift", "-o", "x.png"), "must end in .gif or .svg"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(run: Run, asked: tuple[str, ...], words: str) -> None:
+    assert words in " ".join(run("attention", *asked, code=2).output.split())
+    assert not names()

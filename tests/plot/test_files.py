@@ -33,7 +33,7 @@ import posenc
 import posenc.plot
 from posenc import registry
 from posenc._core.errors import ArgumentError
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc.cli.commands.plot import command
 from posenc.plot import export, palette, rows
 from posenc.plot.draw.layout import cells

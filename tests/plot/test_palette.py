@@ -101,13 +101,8 @@ def test_maps_of_others_are_less_even() -> None:
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)
-def test_other_maps_are_even_and_angles_close(theme: str) -> None:
+def test_the_other_map_is_even(theme: str) -> None:
     assert unevenness(oklab(linear(palette.sequential(theme)))) < 0.07
-    circle = palette.cyclic(theme)
-    points = oklab(linear(np.concatenate([circle, circle[:9]])))
-    assert unevenness(points) < 0.045
-    seam = np.linalg.norm(points[255] - points[256])
-    assert seam < 2.5 * np.linalg.norm(np.diff(points, axis=0), axis=1).mean()
 
 
 @pytest.mark.parametrize("theme", palette.THEMES)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import posenc
 from posenc._core.errors import ArgumentError, PosencError, SpecError
 from posenc._core.numeric.random_vectors import random_vectors
 from posenc.plot.columns import source
+from posenc.plot.panels.both import together
 from posenc.plot.rows import pictures_of
 from posenc.plot.views import (
     attention,
@@ -535,3 +537,13 @@ def test_differences_have_one_scale() -> None:
 def test_every_view_that_compares_has_its_module() -> None:
     for name in compare.VIEWS:
         assert callable(importlib.import_module(f"posenc.plot.views.{name}").data)
+
+
+def test_curves_lie_over_each_other_unless_there_are_several_and_none_is_in_front() -> None:
+    spec, data = posenc.RoPE(16, pairing="half"), rotation.data
+    alone = rotation.panels(data(spec))[-1:]  # the first of its curves is in front
+    plain = tuple(replace(s, front=False) for s in alone[0].series)
+    several = (replace(alone[0], series=plain),)
+    assert len(plain) > 1
+    assert [len(together(x, x)) for x in (alone, several)] == [1, 2]
+    assert len(together(several, (replace(several[0], series=plain[:1]),))) == 1

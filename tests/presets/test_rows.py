@@ -12,11 +12,12 @@ from typing import Any
 
 import pytest
 from tools import check_rows
+from tools.check_rows import check, keys_of
+from tools.rows import families
 
 import posenc
 from posenc._core.errors import SpecError
-from posenc.presets import PlanRow, Preset, families, row_types
-from posenc.presets._rows import check, keys_of
+from posenc.presets import PlanRow, Preset
 
 FILES = sorted(check_rows.FOLDER.rglob("*.json"))
 SOURCE = Path(posenc.__file__).parent
@@ -83,22 +84,14 @@ def test_an_error_names_the_row_the_key_and_what_is_allowed(
 ) -> None:
     rows = [{"model_types": ["llama"], "entries": [{"rotary": "llama", **change}]}]
     with pytest.raises(SpecError, match=re.escape(told)) as caught:
-        check(list[row_types.TransformersFamily], rows, "configs/transformers.json")
+        check(list[families.TransformersFamily], rows, "configs/transformers.json")
     assert str(caught.value).startswith("configs/transformers.json: llama: entries: ")
 
 
 def test_a_rule_of_no_kind_is_refused() -> None:
+    rules = list[families.RotaryRule | families.AnyRule]
     with pytest.raises(SpecError, match="expected a row with rotary or table, width or spec or"):
-        check(families.RULES["transformers"], [{"name": "x"}], "here")
-
-
-def test_the_loader_refuses_a_key_that_the_type_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
-    rules = [{"rotary": "llama", "no_rope": {"flag": "x"}}]
-    monkeypatch.setattr(families, "_rows", lambda kind: {"x": families.Family(["x"], rules)})
-    families._checked.cache_clear()
-    with pytest.raises(SpecError, match="configs/transformers: x: 0: no_rope: expected a key of"):
-        families.family("x")
-    families._checked.cache_clear()
+        check(rules, [{"name": "x"}], "here")
 
 
 def test_the_loader_refuses_a_row_with_another_key(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import doctest
 import importlib
+import inspect
 import io
 import linecache
 import os
@@ -18,7 +20,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from click.testing import CliRunner
@@ -74,11 +76,12 @@ def test_docstrings_are_found() -> None:
 
 # Programs that a page runs in a process of their own: the first `posenc` of the README, a script
 # that tells JAX of its devices before it is imported, and one that asks with the arrays of all
-# libraries that are loaded.
+# libraries that are loaded, and tests.
 APART = (
     "posenc diff llama3-8k.json naive_rope.py:rotate",
     "python jax_modules.py",
     "python journey_checkpoint.py",
+    "python -m pytest -q -p no:cacheprovider test_ports.py",
 )
 
 
@@ -198,8 +201,11 @@ SYBIL = Sybil(
 )
 
 
-# Pages that compile or export, with what a change of which runs them.
-SLOW = {"docs/onnx.md": pytest.mark.slow("torch", "kernels", "functional/_rotate.py")}
+# Pages that compile, export or test, with what a change of which runs them.
+SLOW = {
+    "docs/onnx.md": pytest.mark.slow("torch", "kernels", "functional/_rotate.py"),
+    "docs/ci.md": pytest.mark.slow("testing", "detect/contract"),
+}
 
 
 @pytest.fixture
@@ -230,6 +236,25 @@ def test_pages(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     for block in re.finditer(r"^```(?![{`])(\S+)\n.*?^```$", text, re.MULTILINE | re.DOTALL):
         ran = any(block.start() <= start < block.end() for start in evaluated)
         assert ran, f"nothing runs blocks of the language {block[1]!r}"
+
+
+def test_what_programs_read_is_there() -> None:
+    """Each call of the page for programs fits its function; each link of `llms.txt` leads on."""
+    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
+    calls = re.findall(r"^\| [^|]+ \| `(\w+\(.*\))` \|$", page, re.MULTILINE)
+    assert len(calls) == 14
+    for text in calls:
+        call: Any = ast.parse(text, mode="eval").body
+        while isinstance(call.func, ast.Attribute):
+            call = call.func.value
+        keywords = {str(keyword.arg): None for keyword in call.keywords}
+        signature = inspect.signature(getattr(posenc, call.func.id))
+        signature.bind(*[None] * len(call.args), **keywords)
+    index = (ROOT / "llms.txt").read_text("utf-8")
+    links = re.findall(r"^- \[.+\]\((.+)\): .+$", index, re.MULTILINE)
+    assert len(links) == len({*links}) == index.count("\n- ") > 30
+    assert not [link for link in links if not (ROOT / link).is_file()]
+    assert index.startswith("# posenc\n\n> ")
 
 
 def test_the_quickstart_needs_numpy_alone() -> None:

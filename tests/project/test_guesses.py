@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import importlib.util
 import inspect
 import io
 import json
@@ -21,8 +22,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc._core.arrays.array import numpy_rules
-from posenc._core.calls import checked_call
+from posenc._core.calls import checked_call, numpy_rules
 from posenc._names import OTHERS, SPECS, VALUES
 
 GUESSES = [
@@ -106,8 +106,8 @@ def test_a_guess_works_or_names_the_right_thing(
     assert not verdict(call, answer, tmp_path, monkeypatch)
 
 
-def test_there_are_404_guesses_and_few_gaps() -> None:
-    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 404
+def test_there_are_525_guesses_and_few_gaps() -> None:
+    assert len({call for _, call, *_ in GUESSES}) == len(GUESSES) == 525
     assert sum(len(row) > 3 for row in GUESSES) <= 20
 
 
@@ -175,10 +175,26 @@ def test_errors_inside_a_verb_stay_what_they_are() -> None:
 
 @pytest.mark.costly
 def test_an_import_of_a_part_asks_for_no_advice() -> None:
-    """`from posenc import registry` looks for an attribute first; finding words takes 6 ms."""
-    code = "import posenc._core.foreign as words\ndel words.name_advice\n"
-    code += "from posenc import explore, registry\nassert registry.SPECS"
+    """`from posenc import registry` looks for an attribute first, and pytest for `__wrapped__`.
+
+    Finding words takes 6 ms.
+    """
+    code = "import posenc, posenc._core.foreign as words\nwords.name_advice = None\n"
+    code += "from posenc import explore, registry\nassert registry.SPECS\n"
+    code += "assert not hasattr(posenc, '__wrapped__')\n"
+    # Loaded again, the package is still asked once for what it does not have.
+    code += "import importlib, sys\nimportlib.reload(posenc)\n"
+    code += "assert [f.__name__ for f in sys.meta_path if f.__module__ == 'posenc'] == ['_Parts']"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_search_for_a_module_is_answered_and_raises_nothing() -> None:
+    assert importlib.util.find_spec("posenc.jax") is None
+    assert importlib.util.find_spec("posenc.torch") is not None
+    last = sys.meta_path[-1]
+    assert last.find_spec("posenc.jax", path=None, target=None) is None
+    with pytest.raises(ModuleNotFoundError, match="Here it is posenc.rotate"):
+        importlib.import_module("posenc.jax")
 
 
 def test_copies_need_no_arguments() -> None:

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 import pytest
+import yaml
 from tools.pages import shelf
 
 import posenc
@@ -348,7 +349,7 @@ def test_posenc_brings_no_study_and_the_study_its_own_posenc() -> None:
     assert not [line for line in required if "study" in line]
     build = SETTINGS["tool"]["scikit-build"]
     assert build["wheel"]["packages"] == ["src/posenc"]
-    assert {"/study", "/tests/study"} <= set(build["sdist"]["exclude"])
+    assert {"/golden", "/study", "/tests/study"} <= set(build["sdist"]["exclude"])
     assert posenc_study.__version__ == posenc.__version__
     assert f"posenc[torch,plot]=={posenc.__version__}" in OF_STUDY["dependencies"]
 
@@ -382,7 +383,11 @@ def test_workflows_call_what_is_there() -> None:
         called = set(re.findall(r"run: make ([a-z-]+)", text))
         assert called <= targets, path.name
         assert "contents: read" in text
-        assert "secrets." not in text  # nothing is uploaded
+        assert "secrets." not in text
+        # What may ask the index for a token waits for a reviewer, and may do nothing else.
+        for job in yaml.safe_load(text)["jobs"].values():
+            assert job.get("permissions") in (None, {"id-token": "write"}), path.name
+            assert job.get("environment") == ("pypi" if "permissions" in job else None)
         # A tag may be moved to other code: an action is named by its commit.
         for used in re.findall(r"uses: (.*)", text):
             assert re.fullmatch(r"[\w-]+/[\w-]+@[0-9a-f]{40}  # v[0-9]+\.[0-9]+\.[0-9]+", used), (

@@ -7,16 +7,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, final
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 import posenc
+import posenc.torch
 from posenc import testing
 from posenc.cli._app import app
+from posenc.encodings import api
 from posenc.testing.peers import PEERS, peer
 from tests.project import mutants
 
@@ -95,8 +98,9 @@ SPECS: list[Any] = [
     posenc.Sinusoidal(
         48, arrangement=posenc.Arrangement(rule="axial", axes=("depth", "height", "width"))
     ),
-    posenc.ALiBi(12),
+    posenc.KERPLE(4),
     posenc.Sandwich(4, dim=16),
+    posenc.ALiBi(12),
 ]
 
 
@@ -125,6 +129,37 @@ def own(library: str, spec: Any) -> Any:
 def test_our_own_pass(library: Any, spec: Any) -> None:
     card = testing.check(testing.of_spec(spec, library=library))
     assert card.passed, "\n".join(card.lines())
+    # A law that a spec breaks is not held against it; of these, none is.
+    assert not [r for r in card.results if r.says.startswith("no law of")]
+
+
+@final
+@dataclass(frozen=True)
+class LogBias(api.BiasSpec):
+    """A bias whose parameter has the name of a method of its module: -slopes[h] ln(1 + |m - n|)."""
+
+    heads: int
+
+    by_head: ClassVar = {"slopes": 0}
+
+    def parameters(self) -> dict[str, api.Parameter]:
+        return {"slopes": api.Parameter((self.heads,), api.Init("uniform", scale=1.0))}
+
+    def score(self, q: Any, k: Any, head: Any, constants: Any, *, dtype: Any, xp: Any) -> Any:
+        far = api.astype(xp.abs(api.distance(q, k)), dtype, xp)
+        return -api.astype(api.lookup(constants["slopes"], head, xp=xp), dtype, xp) * xp.log1p(far)
+
+
+def test_what_is_learned_may_have_any_name() -> None:
+    laws = ["head counts", "calls", "empty memory", "checkpoint", "state dict", "pickle"]
+    card = testing.check(LogBias(4), laws=laws)
+    assert [r.status for r in card.results] == ["pass"] * len(laws), "\n".join(card.lines())
+    module = posenc.torch.AttentionBias(LogBias(4), seed=0)
+    assert [*module.state_dict()] == ["slopes"]
+    params = posenc.init(LogBias(4))
+    np.testing.assert_array_equal(
+        module(5).detach().numpy(), posenc.bias(LogBias(4), 5, params=params)
+    )
 
 
 # What is known of these packages, found by the laws alone. PEERS -> laws that fail.
@@ -224,11 +259,28 @@ def test_what_cannot_be_asked_does_not_fail() -> None:
         card["nrom"]
 
 
+def test_a_library_that_is_not_there_is_no_fault() -> None:
+    def call(*_: Any) -> Any:
+        raise posenc.DependencyError("jax is not installed")
+
+    result = testing.check(mutants.rotary(call=call), laws=["norm"])["norm"]
+    assert result.status == "not offered"
+    assert result.says == "not asked, because jax is not installed"
+
+
 def test_nan_and_wrong_shapes_fail() -> None:
     nan = mutants.rotary(call=lambda made, x, positions: x * float("nan"))
     result = testing.check(nan, laws=["calls"])["calls"]
     assert result.measured == np.inf
     assert json.loads(json.dumps(result.to_dict(), allow_nan=False))["measured"] == "infinity"
+
+    def call(made: Any, x: Any, positions: Any) -> Any:
+        away = positions.max() > 70_000
+        return made(x, mutants.tensor_of(positions, x)) * float("nan" if away else 1)
+
+    far = mutants.rotary(spec=None, call=call)
+    says = testing.check(far, laws=["near 2^20"])["near 2^20"].says
+    assert "nan, expected a number" in says
     cut = mutants.rotary(call=lambda made, x, positions: x[..., :-1])
     assert "shape" in testing.check(cut, laws=["norm"])["norm"].says
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 import posenc
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc._names import SPECS
 from posenc.registry import lookup
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from posenc_study.claims.registered import claims
 from posenc_study.commands import options
 from posenc_study.commands.study import command
 from posenc_study.grid import TIERS, Narrowing, cells, factors_of, seeds_of
+from posenc_study.model.encodings import kebab
 from posenc_study.results.store import read_store
 
 FOLDERS = [str(Path(package.__file__).parents[1]) for package in (posenc, posenc_study)]
@@ -36,6 +38,8 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     """`smoke` with almost no steps: run, run again, look, report, export, report of the export."""
     run = ("run", "smoke", *SET, "--workers", "1", "--json")
     monkeypatch.chdir(tmp_path)
+    words = ("study", *run)
+    monkeypatch.setattr("sys.argv", ["posenc", *words])
     done = invoke(*run)
     assert done.exit_code == 0, done.output
     assert json.loads(done.stdout) == {
@@ -45,6 +49,7 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     results = read_store(tmp_path / "study.sqlite")
     assert {r.cell.encoding for r in results.records} == set(TIERS["smoke"][0].encodings)
     assert results.provenances[0]["posenc"] == posenc.__version__
+    assert results.provenances[0]["command"] == shlex.join(["posenc", *words])
 
     again = invoke(*run)
     assert again.exit_code == 0, again.output
@@ -62,6 +67,9 @@ def test_a_tiny_grid_from_run_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     assert invoke("export", "--store", store, "-o", str(tmp_path / "csv")).exit_code == 0
     other = tmp_path / "other"
     assert invoke("report", "--from", str(tmp_path / "csv"), "-o", str(other)).exit_code == 0
+    page = (out / "study.md").read_text(encoding="utf-8")
+    assert f"posenc-study\n{shlex.join(['posenc', *words])}\nposenc study report" in page
+    assert "1 seed, where a verdict takes at least 2" in page
     for name in ("study.md", "study.html", "img/study-order.png"):
         assert (out / name).read_bytes() == (other / name).read_bytes()
 
@@ -101,7 +109,7 @@ def test_an_interrupted_run_says_how_to_go_on(workers: str, tmp_path: Path) -> N
     assert driver.returncode == 128 + signal.SIGINT, errors
     kept = len(read_store(store).records)
     assert 0 < kept < 96
-    assert f"{kept} of 96 cells are in study.sqlite; the same command goes on." in errors
+    assert f"{kept} of 96 cells are finished and in study.sqlite." in errors
     assert "Traceback" not in errors
 
 
@@ -187,6 +195,24 @@ def test_narrowing() -> None:
     assert [str(c) for c in cells("smoke", Narrowing(tasks=("copy",), encodings=("rope",)))] == [
         "copy, rope, seed 0"
     ]
+
+
+def test_encodings_by_class_and_as_json(tmp_path: Path) -> None:
+    slow = '{"type": "RoPE", "ladder": {"type": "Ladder", "last": null}, "base": 100}'
+    store = str(tmp_path / "own.sqlite")
+    run = ("run", "smoke", "--encodings", f"TransformerXL,{slow}", "--store", store)
+    assert invoke(*run, "--workers", "1", *SET).exit_code == 0
+    found = read_store(Path(store))
+    spec = json.dumps(json.loads(slow), sort_keys=True)
+    assert [r.cell.encoding for r in found.records] == ["transformer-xl", spec]
+    assert found.provenances[0][f"encoding {spec}"].startswith(f"posenc {posenc.__version__}: {{")
+    assert "encoding transformer-xl" not in found.provenances[0]
+    assert invoke("status", store).output == "order          2 finished\n"
+    for text, words in (("{}", 'its "type"'), ('{"type": "RoPEE"}', "'rope'"), ("RoPEE", "'rope'")):
+        refused = invoke("run", "smoke", "--encodings", text, "--store", store)
+        assert refused.exit_code == 2, refused.output
+        assert words in refused.output
+    assert kebab("LinearRoPE") == "linear-rope"
 
 
 def test_seeds_and_lengths_as_people_write_them() -> None:

@@ -414,7 +414,10 @@ def models_are_adopted_before_and_after_they_are_divided(group: Group) -> None:
         from transformers import LlamaConfig, LlamaForCausalLM
     except ImportError:
         return  # the tests of `adopt` say that it is missing
+    from torch.distributed.fsdp import FullyShardedDataParallel
+    from torch.distributed.fsdp.wrap import ModuleWrapPolicy
     from torch.nn.parallel import DistributedDataParallel
+    from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
     def model() -> Any:
         torch.manual_seed(0)
@@ -435,8 +438,16 @@ def models_are_adopted_before_and_after_they_are_divided(group: Group) -> None:
     sharded = model()
     fully_shard(sharded, mesh=group.mesh)
     posenc.torch.adopt(sharded)
+    first = FullyShardedDataParallel(  # of the first kind, whose shards are flat
+        model(),
+        auto_wrap_policy=ModuleWrapPolicy({LlamaDecoderLayer}),
+        device_id=torch.device("cpu"),
+    )
+    posenc.torch.adopt(first)
     with torch.no_grad():
         same(sharded(rows).logits, own(rows).logits, 1e-6)
+        same(first(rows).logits, own(rows).logits, 1e-6)
+    posenc.torch.release(first)
 
 
 @check(2)
@@ -615,8 +626,8 @@ def parameters_as_dtensors(group: Group) -> None:
             for n, v in whole.items()
         }
         with silence():
-            got = posenc.bias(spec, 4, 6, params=parts)
-        expected = posenc.bias(spec, 4, 6, params=whole)
+            got = posenc.bias(spec, 6, 4, params=parts)
+        expected = posenc.bias(spec, 6, 4, params=whole)
         agree(got, expected, [Shard(0)], 1e-6)
         got.square().sum().full_tensor().backward()
         expected.square().sum().backward()
@@ -658,10 +669,10 @@ def what_needs_other_parts_is_refused(group: Group) -> None:
     ):
         refused("whole channels", call)
     partial = DTensor.from_local(x, mesh, [Partial()], run_check=False)
-    refused("whole or in shards", lambda: posenc.rotate(ROPE, partial))
+    refused("whole (Replicate) or divided", lambda: posenc.rotate(ROPE, partial))
     every = torch.arange(6).expand(4, 6)
     other = distribute_tensor(every.contiguous(), mesh, [Shard(1)])
-    refused("shards along one axis", lambda: posenc.rotate(ROPE, batch, positions=other))
+    refused("divided along one axis", lambda: posenc.rotate(ROPE, batch, positions=other))
     learned = posenc.Learned(8, length=6)
     weight = {"weight": divided(random(6, 8), mesh, [Shard(1)])}
     refused("a parameter that is whole", lambda: posenc.add(learned, batch, params=weight))
@@ -839,9 +850,12 @@ def wrong_positions_raise_on_all_ranks(group: Group) -> None:
         with verified(module, group, "heads"):
             if group.rank == 2:
                 raise OSError("no such shard")
+            if group.rank == 0:  # as one whose partner is gone
+                raise RuntimeError("closed by peer")
             module(x, x, local)
 
-    refused("rank 2: OSError: no such shard", fails, posenc.DataError)
+    words = "rank 0: RuntimeError: closed by peer; rank 2: OSError: no such shard"
+    refused(words, fails, posenc.DataError)
 
     def stays_away() -> None:
         if group.rank != 1:

@@ -203,7 +203,9 @@ def test_a_module_without_parameters_remembers_its_device() -> None:
     def devices(module: AttentionBias) -> set[str]:
         zero = torch.zeros(1, dtype=torch.int64, device=module(2).device)
         entry = module.score_mod()(zero + 0.5, zero, zero, zero, zero)
-        return {str(each.device) for each in (module(3), module(3, 5), module.slopes(), entry)}
+        return {
+            str(each.device) for each in (module(3), module(range(3), 5), module.slopes(), entry)
+        }
 
     assert devices(bias) == {"cpu"}
     whole.to("meta")

@@ -565,8 +565,11 @@ def test_arguments_of_a_call_are_checked() -> None:
     for call, message in (
         (lambda: module(Q, K, IDS, position_ids=IDS), "positions or position_ids"),
         (lambda: module(Q, K, IDS, offset=1), "positions or offset"),
-        (lambda: module(Q, K, IDS, cos_sin=tables), "them alone"),
-        (lambda: module(Q, K, cu_seqlens=torch.tensor([0, 5]), offset=1), "cu_seqlens alone"),
+        (lambda: module(Q, K, IDS, cos_sin=tables), "cosines and sines alone"),
+        (
+            lambda: module(Q, K, cu_seqlens=torch.tensor([0, 5]), offset=1),
+            "cu_seqlens or positions",
+        ),
         (lambda: module(Q, K, torch.arange(6)), r"shape \(6,\)"),
         (lambda: module(Q, K[:, :, :4], IDS), "shape"),
         (lambda: cold("xpos")(Q, K, cos_sin=tables), "cosines of their own"),

@@ -94,7 +94,7 @@ def test_module_is_the_verb(case: ScoreCase) -> None:
         close(part(q, k), exact[1:], 1e-5)
 
 
-@pytest.mark.parametrize("spec", [T5(4), KERPLE(4), FIRE(4), ALiBi(4, slopes="learned")], ids=repr)
+@pytest.mark.parametrize("spec", [T5(4), KERPLE(4), FIRE(4), ALiBi(4, recipe="learned")], ids=repr)
 def test_meta_then_empty_then_reset(spec: Any) -> None:
     with torch.device("meta"):
         module = AttentionBias(spec, seed=5)
@@ -120,7 +120,7 @@ def test_half_precision_modules_keep_their_distances() -> None:
         KERPLE(2),
         KERPLE(2, form="power"),
         FIRE(2, width=3),
-        ALiBi(2, slopes="learned"),
+        ALiBi(2, recipe="learned"),
     ],
     ids=repr,
 )
@@ -291,7 +291,7 @@ def flex_equals_dense(spec: Any, backend: str, q_positions: Any, k_positions: An
     close(got, exact, 5e-6)
 
 
-@pytest.mark.parametrize("spec", drawn(FLEX, 4, "encodings/bias", "torch"), ids=repr)
+@pytest.mark.parametrize("spec", drawn(FLEX, 2, "encodings/bias", "torch"), ids=repr)
 @pytest.mark.costly
 def test_pain_16_flex_attention_equals_dense(spec: Any) -> None:
     near_and_far = torch.cat([torch.arange(16), torch.arange(16, 160, 9)])
@@ -308,13 +308,15 @@ def test_pain_16_compiled_flex_attention_equals_dense(spec: Any, backend: str) -
 
 
 def test_score_mod_by_the_indices_of_the_kernel() -> None:
-    close(by_entry(score_mod(ALiBi(3)), 1, 3, 5, 7)[0], posenc.bias(ALiBi(3), 5, 7, xp=torch))
+    close(
+        by_entry(score_mod(ALiBi(3)), 1, 3, 5, 7)[0], posenc.bias(ALiBi(3), range(5), 7, xp=torch)
+    )
 
 
 def test_score_mod_refusals() -> None:
     with pytest.raises(ArgumentError, match="those of both sides"):
         score_mod(Sandwich(2))
-    with pytest.raises(ArgumentError, match="of neither"):
+    with pytest.raises(ArgumentError, match="or neither"):
         score_mod(ALiBi(2), torch.arange(3))
     with pytest.raises(ArgumentError, match="those of both sides"):
         score_mod(WindowTable(2, window=(2, 2)), params=posenc.init(WindowTable(2, window=(2, 2))))
@@ -327,7 +329,7 @@ def test_slopes_of_local_heads_come_from_the_whole_model() -> None:
     whole = slopes(ALiBi(12))
     torch.testing.assert_close(slopes(ALiBi(12), heads=(8, 12)), whole[8:], rtol=0, atol=0)
     assert whole[8].item() == pytest.approx(2**-0.5)
-    learned = AttentionBias(ALiBi(12, slopes="learned"))
+    learned = AttentionBias(ALiBi(12, recipe="learned"))
     close(learned.slopes(), whole, 1e-6)
     with pytest.raises(ArgumentError, match="no straight lines"):
         slopes(T5(2))
@@ -400,7 +402,7 @@ def test_attend_takes_modules_with_what_they_learned(module: Any) -> None:
     if learned and spec.kind != "table":
         got.sum().backward()
         assert all(parameter.grad is not None for parameter in module.parameters())
-    with pytest.raises(ArgumentError, match="none beside a module"):
+    with pytest.raises(ArgumentError, match="none with a module"):
         attend(q, k, v, module, params={"bias": {}}, **at)
 
 

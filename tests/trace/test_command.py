@@ -67,6 +67,7 @@ def test_folder(folder: Path) -> None:
     result = run(str(folder), "--expected", str(other), "--tokens", "20")
     assert (result.exit_code, result.output.count("base: expected 500000")) == (1, 6)
     assert "first: layer 0" in result.output
+    assert result.output.startswith("\u2717\u2717\u2717  \u2717 differs\n")  # with their meaning
 
 
 def test_what_is_not_there(folder: Path) -> None:
@@ -84,7 +85,7 @@ def test_what_is_not_there(folder: Path) -> None:
     save_file(arrays, file, metadata={"format": "pt"})
     seen = posenc.trace(folder, tokens=8)
     assert [text.partition(":")[0] for text in seen.unseen] == ["layer 1", "layer 2"]
-    assert "no file of the folder holds layers.1.self_attn.q_proj.weight" in seen.unseen[0]
+    assert "that the folder lacks: layers.1.self_attn.q_proj.weight" in seen.unseen[0]
     assert (seen.exit_code, seen.findings) == (3, ())
     assert posenc.trace(folder, tokens=8, layers=[0]).exit_code == 0
     arrays["model.norm.weight2"] = arrays.pop("model.norm.weight")
@@ -186,7 +187,7 @@ def test_contract(tmp_path: Path) -> None:
         first.save(tmp_path / "gemma.json")
     case = broken.cohere("eager")
     broken.turns.query_backward(case.model)
-    with pytest.raises(posenc.DataError, match="a run as expected"):
+    with pytest.raises(posenc.DataError, match="a model that computes what is expected"):
         posenc.torch.trace(case.model, case.calls[0]).save(tmp_path / "no.json")
     case = broken.complex_gpt("")  # nothing says what it is
     broken.families.base_of_complex(case.model)

@@ -205,14 +205,14 @@ def test_nothing_is_executed(tmp_path: Path) -> None:
 def test_shapes_that_do_not_fit(tmp_path: Path) -> None:
     arrays = turned(ROPE)
     arrays["k.after"] = arrays["k.after"][:, :, :-1]
-    with pytest.raises(posenc.DataError, match="number of tokens"):
+    with pytest.raises(posenc.DataError, match="as many positions"):
         posenc.trace_folder(written(tmp_path, arrays), CONFIG)
     arrays = turned(ROPE)
     written(tmp_path, {**arrays, "q.after": arrays["q.after"][:, :4]})
     with pytest.raises(posenc.DataError, match="one shape"):
         posenc.trace_folder(tmp_path, CONFIG)
     written(tmp_path, {**turned(ROPE), "positions": np.arange(7)})
-    with pytest.raises(posenc.DataError, match="number of tokens"):
+    with pytest.raises(posenc.DataError, match="as many positions"):
         posenc.trace_folder(tmp_path, CONFIG)
     with pytest.raises(posenc.ArgumentError, match="expected"):
         posenc.trace_folder(tmp_path, None)

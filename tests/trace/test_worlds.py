@@ -27,7 +27,7 @@ LEFT = {
     "HunyuanVideoTransformer3DModel": "it is not turned, and positions along its axes",
     "LTXVideoTransformer3DModel": "no angles of whole ones",
 }
-ORDINARY = ("CogView4Transformer2DModel", "Ideogram4Transformer2DModel")
+ORDINARY = ("Ideogram4Transformer2DModel",)
 
 
 @pytest.mark.parametrize(

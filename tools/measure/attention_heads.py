@@ -3,7 +3,7 @@
 Trains one small model of the study, about a minute on one thread, measures every head of it on
 lists that training did not see, and writes what `posenc.plot.content` reads:
 
-    src/posenc/plot/data/heads.npz    the weights, float16
+    src/posenc/plot/data/heads.npz    the weights, rounded to 1/64, which a wheel packs well
     src/posenc/plot/data/heads.json   the cell of the study, measures of all heads, two chosen
 """
 
@@ -49,6 +49,9 @@ def main() -> None:
         outcome = train(CELL, save=folder)
         print(f"trained in {outcome.seconds:.0f} s; loss {outcome.final_loss:.2g}")
     run = load(folder)
+    with torch.no_grad():  # what is measured is what is shipped
+        for parameter in run.model.parameters():
+            parameter.copy_((parameter * 64).round() / 64)
     measures = measured(run)
     chosen = []
     for name, (label, place) in MEASURES.items():
@@ -58,7 +61,7 @@ def main() -> None:
         chosen.append({"name": name, "label": label, **where, "weight": weight, "measured": place})
     FOLDER.mkdir(exist_ok=True)
     arrays = {name: value.astype(np.float16) for name, value in weights(run).items()}
-    np.savez_compressed(FOLDER / "heads.npz", **arrays)
+    np.savez(FOLDER / "heads.npz", **arrays)
     about = {
         "command": "python tools/measure/attention_heads.py",
         "cell": json.loads(CELL.to_json()),

@@ -32,7 +32,8 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from tools.models.small_models import built, model_types  # noqa: E402
+from tools.models.small_inputs import INPUTS  # noqa: E402
+from tools.models.small_models import IDLE, UNBUILT, built, model_types  # noqa: E402
 from tools.pages import shelf  # noqa: E402
 
 PAGE, DATA = ROOT / "docs" / "adopt.md", ROOT / "docs" / "data" / "adopt.json"
@@ -85,6 +86,9 @@ def inputs_of(model: Any, seed: int = 1) -> Iterator[dict[str, Any]]:
     import torch
 
     generator = torch.Generator().manual_seed(seed)
+    if (special := INPUTS.get(model.config.model_type)) is not None:
+        yield special(model, generator)
+        return
     tokens = {"input_ids": torch.randint(10, 99, (2, TOKENS), generator=generator)}
     if model.config.is_encoder_decoder:
         tokens["decoder_input_ids"] = tokens["input_ids"] % 50 + 10
@@ -378,7 +382,9 @@ def row(model_type: str, *, compiles: bool = False) -> Row:
     try:
         model = built(model_type)
     except Exception as error:  # noqa: BLE001 - other people's classes raise anything
-        made.why = said(error)
+        made.why = UNBUILT.get(model_type, "") or unread(model_type)
+        made.state = "refused" if model_type not in UNBUILT and made.why else "not built"
+        made.why = made.why or said(error)
         return made
     made.name = type(model).__name__
     try:
@@ -387,6 +393,16 @@ def row(model_type: str, *, compiles: bool = False) -> Row:
         made.why = said(error)
         return made
     return made
+
+
+def unread(model_type: str) -> str:
+    """Why the config of a model says of no encoding, where that is so."""
+    from transformers import CONFIG_MAPPING
+
+    import posenc
+
+    plan = posenc.from_hf(CONFIG_MAPPING[model_type](), on_error="report")
+    return "" if any(entry.spec is not None for entry in plan) else "; ".join(plan.errors)
 
 
 def said(error: Exception) -> str:
@@ -499,7 +515,7 @@ def broken(made: Row) -> Iterator[str]:
     if made.shifted is not None and not made.shifted <= SHIFTED:
         yield f"a shift of all positions changes logits by {made.shifted:.2g}"
     if len(made.idle) == len({place.partition(": ")[0] for place in made.replaced}):
-        yield "nothing that was replaced was run"
+        yield IDLE.get(made.model_type, "nothing that was replaced was run")
     if made.generated is False:
         yield f"other tokens within {NEW}"
     if not made.keys:
@@ -585,7 +601,7 @@ def tables(rows: list[dict[str, Any]]) -> str:
              for key in ("logits", "padded", "pictures", "shifted")}  # fmt: skip
     loud = {r["model_type"]: r["logits"] / r["noise"] for r in held if r.get("noise") is not None}
     amplified = f"of what rounded cosines change in {_names(loud)}, whose weights make more of it"
-    drifts = [r["drift"] for r in held if r["shifted"] is not None]
+    drifts = [r["drift"] for r in held if r["shifted"] is not None and r["drift"]]
     own = sum(r["drift"] is not None and r["shifted"] is None for r in held)
     least, most = (number(f(drifts, default=None)) for f in (min, max))
     compiled = [r["breaks"] for r in held if r["breaks"] is not None]
@@ -672,7 +688,7 @@ def main() -> None:
     if options.write:
         pattern = re.compile("(<!-- generated: zoo -->\n).*?(<!-- end -->)", re.DOTALL)
         page = PAGE.read_text(encoding="utf-8")
-        text, files = shelf.shelved(tables(every), "zoo", long=5, keep=2)
+        text, files = shelf.shelved(tables(every), "zoo", long=5, keep=1)
         PAGE.write_text(pattern.sub(lambda m: m[1] + text + m[2], page), encoding="utf-8")
         shelf.put(PAGE.parent, "zoo", files)
 

@@ -40,7 +40,7 @@ LONGEST = 40_000  # characters of a dictionary in a file
 RELATIVE = 3e-6  # of frequencies in float32
 # Words of warnings that transformers reads other keys than the plan has.
 SAID = (
-    "text_config: they are taken for those of type",
+    "text_config. posenc reads them as keys of type",
     "authors' code alone",
     "the file was written for other code",
 )

@@ -119,8 +119,9 @@ class Rotation(NamedTuple):
 
 
 def ours(config: Mapping[str, Any]) -> list[Rotation]:
-    """What `posenc.from_hf` makes of a config."""
-    return readings(facts(config).plan)
+    """What `posenc.from_hf` makes of a config; without an answer for some layer, nothing."""
+    plan = facts(config).plan
+    return [] if plan.errors else readings(plan)
 
 
 def readings(plan: Any) -> list[Rotation]:
@@ -141,14 +142,16 @@ def readings(plan: Any) -> list[Rotation]:
 
 
 def alike(made: list[Rotation], read: list[Rotation]) -> bool:
-    """Whether every layer that turns by our reading turns alike in the engine."""
-    if not made or not read:
-        return False
-    for one in read:
-        own = [other for other in made if other.layers & one.layers]
-        if not own or not all(one.like(other) for other in own):
-            return False
-    return True
+    """Whether every layer that turns by our reading turns alike in the engine, and none else.
+
+    An attention inside of layers, such as an indexer, is one of several there.
+    """
+    mine = frozenset().union(*(one.layers for one in read))
+    inside = [other for other in made if other.layers & mine]
+    return bool(made and read) and all(
+        any(a.layers & b.layers and a.like(b) for b in others)
+        for group, others in ((read, inside), (inside, read)) for a in group
+    )  # fmt: skip
 
 
 # --- engines --------------------------------------------------------------------------------------
@@ -192,10 +195,21 @@ STATED: dict[str, dict[str, Any]] = {
     "deepseek_v2": {"moe_layer_freq": 1, "first_k_dense_replace": 99},
     "qwen2_vl_text": {"rope_parameters": AXES}, "qwen2_5_vl_text": {"rope_parameters": AXES},
     "gemma2": {"hidden_act": "gelu_pytorch_tanh"},
+    "glm_moe_dsa": {"indexer_rope_interleave": True},
+    "mellum": {
+        "num_hidden_layers": 4,
+        "layer_types": ["sliding_attention"] * 3 + ["full_attention"],
+    },
     "hy_v3": {"first_k_dense_replace": 1, "expert_hidden_dim": 64, "route_norm": False},
+    "mimo_v2_flash": {"hybrid_layer_pattern": [0, 1] * 24, "moe_layer_freq": [0] * 48},
     "lfm2": {"block_dim": 64}, "qwen3_next": {"shared_expert_intermediate_size": 0},
     "qwen3_5_moe_text": {"shared_expert_intermediate_size": 0},
 }  # fmt: skip
+
+
+def sorts(model: Any) -> bool:
+    """Whether a model sorts weights, which its file has as neighbours, into halves on loading."""
+    return any("permute_qk_weight_for_rotary" in vars(cls) for cls in type(model).__mro__)
 
 
 class Behind:
@@ -218,7 +232,9 @@ class Behind:
                 where = re.search(r"(?:layers|h|blocks)\.(\d+)\.", path)
                 own = found.setdefault(id(module), (module, set()))
                 own[1].update({int(where[1])} if where else range(10**4))
-        return [self.rotation(module, layers) for module, layers in found.values()]
+        read = [self.rotation(module, layers) for module, layers in found.values()]
+        own = {"order": "interleaved"} if sorts(model) else {}
+        return [one._replace(**own) for one in read]
 
     def rotation(self, module: Any, layers: set[int]) -> Rotation:
         """The numbers of a rotary module."""
@@ -236,7 +252,8 @@ class Behind:
         """Its file and class."""
         cls = type(model)
         file = Path(sys.modules[cls.__module__].__file__ or "").resolve()
-        return f"{file.relative_to(Path(self.folder).resolve())}, {cls.__name__}"
+        loads = ", which sorts weights into halves as it loads them" * sorts(model)
+        return f"{file.relative_to(Path(self.folder).resolve())}, {cls.__name__}{loads}"
 
 
 class VLLM(Behind):
@@ -244,6 +261,9 @@ class VLLM(Behind):
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
+        import torch
+
+        torch.cuda.Event = self.stand_ins.StandIn  # type: ignore[misc, assignment]
         self.stand_ins.prepare(folder)
         self.real = importlib.import_module("vllm.transformers_utils.config")
         self.stand_ins.parts(lambda config: self.models.patched(config, self.real), folder)
@@ -261,10 +281,13 @@ class VLLM(Behind):
         if not hasattr(config, "tie_word_embeddings"):
             config.tie_word_embeddings = False
         settings = self.stand_ins.engine(config)
+        settings.model_config.use_mla = hasattr(config, "index_topk")  # an indexer asks for it
         try:
             return cls(vllm_config=settings, prefix="model")
-        except AttributeError:  # it asks a setting of the cache
-            settings.cache_config = self.stand_ins._Settings(kv_sharing_fast_prefill=False)
+        except (AttributeError, AssertionError):  # it asks a setting of the cache
+            settings.cache_config = self.stand_ins._Settings(
+                kv_sharing_fast_prefill=False, cache_dtype="fp8"
+            )
             return cls(vllm_config=settings, prefix="model")
 
 
@@ -474,6 +497,8 @@ def one_rule(
     cases = {key: {**base, **more} for key, more in rule.others.items()}
     cases |= {key: {**base, key: 2 * base[key]} for key in needs}
     made = {key: tried(engine, put(data, kind, case)) for key, case in cases.items()}
+    if kind and isinstance(made["rope_theta"], list) and same(made["rope_theta"], plain):
+        return {}  # no layer of the small model is of this kind
     read = {"partial_rotary_factor"} & {*inner}
     sections = base.get("mrope_section")
     kept = sections is not None and all(one.sections == tuple(sections) for one in plain)
@@ -536,7 +561,15 @@ def unlike(
 
 
 # Types whose class takes the rotary class of DeepSeek for every rule.
-LATENT = ("axk1", "deepseek_v2", "deepseek_v3", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2")
+LATENT = (
+    "axk1", "deepseek_v2", "deepseek_v3", "deepseek_v32", "glm4_moe_lite", "glm_moe_dsa", "kimi_k2",
+)  # fmt: skip
+# Keys that are read where a config has them, and what is taken where it lacks them (models/
+# deepseek_v2.py of both: the indexer is neox-style unless the key says otherwise).
+ABSENT = {
+    ("vLLM", "glm_moe_dsa"): {"indexer_rope_interleave": False},
+    ("SGLang", "glm_moe_dsa"): {"indexer_rope_interleave": False},
+}
 # What was read, not run: keys that other releases read otherwise, models whose scores a scaling
 # changes, and what becomes of a rule in the draft model of speculative decoding.
 NOTES: dict[str, dict[str, Any]] = {
@@ -547,8 +580,9 @@ NOTES: dict[str, dict[str, Any]] = {
             "text": "vLLM 0.33.0 reads it, and 0.25.0 passed it over without a word "
             "(vllm-project/vllm#48351, #48621)",
         },
-        "draft": "puts --hf-overrides over the model alone (vllm-project/vllm#58080), so write the "
-        "rule into the draft's config.json",
+        "draft": "puts --hf-overrides over the model alone (vllm-project/vllm#58080) and has no "
+        "option for the draft, so write the rule into the draft's config.json: posenc extend DRAFT "
+        "LENGTH --rule RULE -o longer.json",
     },
     "SGLang": {
         "since": {
@@ -557,7 +591,8 @@ NOTES: dict[str, dict[str, Any]] = {
             "text": "SGLang 0.5.23 reads it; a release of April 2026 did not "
             "(sgl-project/sglang#22711)",
         },
-        "draft": "puts the override over the draft's config too, its base and length among it",
+        "draft": "puts the override over the draft's config too, its base and length among it, and "
+        "has no option for the draft alone",
     },
     "llama.cpp": {
         "scores": {
@@ -566,7 +601,7 @@ NOTES: dict[str, dict[str, Any]] = {
             "source": "src/models/deepseek2.cpp, deepseek32.cpp, glm-dsa.cpp: kq_scale takes the "
             "factor's logarithm too",
         },
-        "draft": "gives the options to the draft too",
+        "draft": "gives the options to the draft too, and has none for the draft alone",
     },
 }
 SOURCES = {
@@ -575,6 +610,9 @@ SOURCES = {
     "llama.cpp": "ggml-org/llama.cpp {}, the converter run, its header read by posenc.from_gguf",
 }
 TRANSFORMERS = "huggingface/transformers {}, by running each class: configs/classes.json, reads"
+
+
+COLUMNS = ("windows", "scales")  # of `engine_scores.py`
 
 
 def packed(name: str, release: str, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -589,6 +627,7 @@ def packed(name: str, release: str, found: Mapping[str, Any]) -> dict[str, Any]:
                     rules.append(one)
                 numbers[rule] = rules.index(one)
         body = {"rules": numbers} if "rules" in row else {"as_transformers": True}
+        body |= {"absent": ABSENT[name, kind]} if (name, kind) in ABSENT else {}
         if numbers or "rules" not in row:
             group = groups.setdefault(json.dumps(body), {"sources": {}, **body})
             group["sources"][kind] = row["class"]
@@ -606,7 +645,7 @@ def write(name: str, part: dict[str, Any]) -> None:
         "release": version, "source": TRANSFORMERS.format(version), "rules": [],
         "families": [{"sources": {}, "as_transformers": True}],
     }  # fmt: skip
-    whole[name] = part
+    whole[name] = part | {k: v for k, v in whole.get(name, {}).items() if k in COLUMNS}
     blocks = []
     for engine in ("transformers", *SOURCES):
         keys = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import importlib
 import math
 import re
 from pathlib import Path
@@ -60,10 +61,24 @@ _QWEN4 = {
 _VOCABULARY_MAP = {"<image>": 101, "<|extra_200|>": 102, "<|image token|>": 103}
 _SPARSE = {"rope_parameters": {**_MROPE, "partial_rotary_factor": 0.5}}
 _ASSISTANT = {
-    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 0,
+    "hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0, "num_kv_shared_layers": 2,
+    "num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2,
 }  # fmt: skip
 _GEMMA_MOE = {"num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 64}
 _TWO = {"num_hidden_layers": 2}
+
+
+def _vit() -> Any:
+    """In the place of a tower of timm, which is no part of transformers."""
+    import transformers
+
+    return transformers.ViTConfig(
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=2, intermediate_size=64,
+        image_size=80, patch_size=8, model_args={"embed_dim": 64},
+    )  # fmt: skip
+
+
+_DOUBLED = {"quantization_dim": 512}
 _CODEC = {"upsample_groups": 256}
 _NARROW = {"hidden_size": 256, "num_attention_heads": 4, "num_key_value_heads": 4}
 _FLOW = {**_NARROW, "flow_head_config": {"condition_dim": 256}}
@@ -93,6 +108,21 @@ SUBSTITUTES: dict[str, dict[str, Any]] = {
     "seamless_m4t": _ROTARY,
     "wav2vec2-bert": _ROTARY,
     "wav2vec2-conformer": _ROTARY,
+    "fast_vlm": {"vision_config": _vit},
+    "gemma3n": {"vision_config": _vit, "text_config": {"num_kv_shared_layers": 0}},
+    "perception_lm": {"vision_config": _vit},
+    "pe_video": {"video_config": {"vision_config": _vit}},
+    "pe_video_encoder": {"vision_config": _vit},
+    "pe_audio_video": {"audio_video_config": {"video_config": {"vision_config": _vit}}},
+    "pe_audio_video_encoder": {"video_config": {"vision_config": _vit}},
+    "gemma4_unified_assistant": {"text_config": _ASSISTANT},
+    "dots3_note": {
+        "vision_config": {"mlp_layer_types": ["dense"] * 2, "per_layer_config": {}, **_TWO},
+    },
+    "zamba": {"num_hidden_layers": 8},
+    "neucodec": _DOUBLED,
+    "xcodec2": _DOUBLED,
+    "eomt_dinov3": {"num_blocks": 1},
     "blt": {"encoder_hash_byte_group_vocab": 512},
     "bamba": {"attn_layer_indices": [1]},
     "granitemoehybrid": {
@@ -141,6 +171,24 @@ SUBSTITUTES: dict[str, dict[str, Any]] = {
         "vision_config": {"video_temporal_patch_size": 2}, "video_temporal_patch_size": 2,
     },
 }  # fmt: skip
+
+
+# Why nothing changes in some that are adopted.
+IDLE = {
+    "florence2": "a picture reads row 0 of its rows, which was exact",
+    "videoprism": "its answer is a softmax over texts, in which no change of its rows was seen",
+}
+
+# Why transformers makes no model of some types.
+UNBUILT = {
+    "gemma3n": "its tower must be a model of timm, which is no part of transformers; its text is "
+    "that of gemma3n_text",
+    "gemma4_assistant": "transformers 5.23.0 makes none: its config must share the keys of all "
+    "layers, and that of its text refuses to; gemma4_unified_assistant has the same code",
+}
+
+# Convolutions behind each other, whose numbers would grow beyond all bounds.
+DEEP = ("neucodec", "xcodec2")
 
 
 def model_types() -> dict[str, str]:
@@ -254,11 +302,14 @@ def small(config: Any, widths: dict[int, int] | None = None) -> dict[str, Any]:
 
 
 def merged(given: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
-    """Both, where dictionaries of the same key are merged too; None takes a key away."""
+    """Both, where dictionaries of the same key are merged too; "leave out" takes one away."""
     made = dict(given)
     for key, value in more.items():
-        inside = isinstance(value, dict) and isinstance(made.get(key), dict)
-        made[key] = merged(made[key], value) if inside else value
+        before = made.get(key)
+        if isinstance(value, dict):
+            made[key] = merged(before if isinstance(before, dict) else {}, value)
+        else:
+            made[key] = value() if callable(value) else value
     return {key: value for key, value in made.items() if value != "leave out"}
 
 
@@ -271,7 +322,10 @@ def built(model_type: str) -> Any:
     more = SUBSTITUTES.get(model_type, {})
     changes = merged(small(kind(**merged({}, copy.deepcopy(more)))), copy.deepcopy(more))
     config = kind(**changes)
-    cls = getattr(transformers, model_types()[model_type])
+    # Some classes stand in a file of their library alone.
+    home = importlib.import_module(kind.__module__.replace(".configuration_", ".modeling_"))
+    name = model_types()[model_type]
+    cls = getattr(transformers, name, None) or getattr(home, name)
     if not isinstance(config, cls.config_class):  # the text, or the decoder, of a whole
         parts = [sub for sub in _sub(config).values() if isinstance(sub, cls.config_class)]
         config = parts[0] if parts else config
@@ -281,7 +335,8 @@ def built(model_type: str) -> Any:
         if not weight.requires_grad:  # rows of sines
             continue
         if weight.ndim >= 2:
-            torch.nn.init.normal_(weight, std=1.0 / math.sqrt(max(weight.shape[-1], 1)))
+            fan = math.prod(weight.shape[1:]) if model_type in DEEP else weight.shape[-1]
+            torch.nn.init.normal_(weight, std=1.0 / math.sqrt(max(fan, 1)))
         else:  # gates that begin at zero let nothing through
             with torch.no_grad():
                 weight.add_(torch.randn_like(weight), alpha=0.1)

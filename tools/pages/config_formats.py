@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tools.pages import family_pairings
 
-from posenc.presets.config_formats import config_formats
+from posenc.presets.families import config_formats
 
 SHOWN = ("rope_theta", "head_dim", "hidden_size", "num_attention_heads", "max_position_embeddings")
 

@@ -26,8 +26,9 @@ def table() -> str:
 def _rows(name: str, engine: Engine) -> Iterator[str]:
     for family in engine["families"]:
         cells = " | ".join(_cell(engine, family, rule) for rule in TRIED)
+        more = [f", `{key}` absent is {v}" for key, v in family.get("absent", {}).items()]
         for kind in family["sources"]:
-            yield f"| {name} {engine['release']} | `{kind}` | {cells} |"
+            yield f"| {name} {engine['release']} | `{kind}`{''.join(more)} | {cells} |"
 
 
 def _cell(engine: Engine, family: EngineFamily, name: str) -> str:

@@ -1,5 +1,8 @@
 """Write what the lessons show beside their text, for the docs: their figures, and the quiz.
 
+A lesson shows its figure in a frame: at an address of the explorer that computes, or, where that
+does not compute it, a page that holds it as a picture.
+
 python tools/pages/lesson_figures.py out
 """
 
@@ -11,9 +14,11 @@ import shutil
 from pathlib import Path
 
 from click.testing import CliRunner
+from tools import site
 
 from posenc import learn
 from posenc.cli import app
+from posenc.explore.server.document import document, makes
 from posenc.learn.pages import drawn
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
@@ -43,7 +48,20 @@ def write(folder: Path, questions: Path) -> list[Path]:
         if result.exit_code:
             raise SystemExit(f"lesson {topic}: {result.output}")
         written.append(still)
-    return written
+    return [*written, *_explorers(folder.parent)]
+
+
+def _explorers(folder: Path) -> list[Path]:
+    """The explorer as one file, and in `seen` what each lesson shows of it."""
+    pages = {site.PAGE: document()}
+    for topic in learn.topics():
+        see = learn.lesson(topic).see
+        moved = site.moved(f"../{site.PAGE}{see.address}").encode()
+        pages[f"seen/{topic}.html"] = moved if makes(see.state) else document([see.state])
+    (folder / "seen").mkdir(exist_ok=True)
+    for name, page in pages.items():
+        (folder / name).write_bytes(page)
+    return [folder / name for name in pages]
 
 
 if __name__ == "__main__":

@@ -19,9 +19,9 @@ from tools.pages import family_pairings, picture
 
 import posenc
 from posenc import presets, registry
+from posenc._core.annotations import words_of
 from posenc._core.spec.answers import brief
-from posenc._core.spec.checks import words_of
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc._core.spec.spec import Spec
 
 SECTION = set("-=")

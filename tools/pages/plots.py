@@ -22,7 +22,9 @@ FOLDER = ROOT / "docs" / "img" / "plots"
 def commands(page: Path = PAGE) -> dict[str, list[str]]:
     """File names of pictures, and the arguments of `posenc` that make them."""
     found = {}
-    for line in re.findall(r"^\$ posenc (plot .* -o \S+)$", page.read_text("utf-8"), re.MULTILINE):
+    for line in re.findall(
+        r"^\$ posenc (plot (?!.*--play).* -o \S+)$", page.read_text("utf-8"), re.MULTILINE
+    ):
         words = shlex.split(line)
         found[words[words.index("-o") + 1]] = words
     return found

@@ -56,8 +56,8 @@ def _table(median: dict[str, float], parts: Parts) -> str:
     fresh = parts["fill of fresh memory"]
     call = parts["call for one row"]["ns"] / 1e3
     told = (
-        f"A number costs {sines:.3f} ns to compute where there is next to no memory to write to, "
-        f"and {fill:.3f} ns to fill in. "
+        f"To compute a number takes {sines:.3f} ns where hardly any memory is written, and to fill "
+        f"one in {fill:.3f} ns. "
     )
     if fresh["faults"]:
         told += (
@@ -66,8 +66,8 @@ def _table(median: dict[str, float], parts: Parts) -> str:
         )
     else:
         told += (
-            f"The memory is used again and again, and much of it stays in the caches: so the "
-            f"arithmetic alone is {sines / fill:.1f} times the fill, whatever the memory does. "
+            f"The memory is used again, and much of it stays in the caches: the arithmetic alone "
+            f"takes {sines / fill:.1f} times as long as the fill. "
         )
     share = median["fill of fresh memory"] / median["float32 sin and cos, as usual"]
     return (

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from typing import Any
 
 from posenc._names import HOMES
 
@@ -105,6 +106,20 @@ def refuse_data(
         raise bad_data(caller, expected, received, todo)
 
 
+def refuse_argument(
+    wrong: object, caller: str, expected: str, received: object, todo: str = ""
+) -> None:
+    """Raise `ArgumentError` where one is not as expected, in the words of `bad_argument`."""
+    if wrong:
+        raise bad_argument(caller, expected, received, todo)
+
+
+def refuse(*rows: tuple[Any, ...]) -> None:
+    """Raise for the first row that `refuse_argument` raises for."""
+    for row in rows:
+        refuse_argument(*row)
+
+
 def printed(text: str) -> str:
     """The text with escapes of Python in place of what moves a cursor or cannot be printed."""
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in text)
@@ -129,7 +144,8 @@ def closest(name: object, choices: Iterable[str], *, cutoff: float = 0.6) -> str
     return folded[close[0]] if close else None
 
 
-def one_of(value: str, choices: tuple[str, ...], caller: str) -> None:
-    """Raise `ArgumentError` where a word is none of the choices."""
+def one_of(value: str, choices: Collection[str], caller: str, expected: str = "") -> None:
+    """Raise `ArgumentError` where a word is none of the choices, which `expected` sums up."""
     if value not in choices:
-        raise bad_argument(caller, " or ".join(choices), repr(value), suggest(value, choices))
+        words = expected or " or ".join(choices)
+        raise bad_argument(caller, words, repr(value), suggest(value, choices))

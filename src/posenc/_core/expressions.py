@@ -76,7 +76,7 @@ def evaluate(
         return node.value
     if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript)):
         return item(node)
-    if isinstance(node, ast.BinOp) and _halving(node):
+    if isinstance(node, ast.BinOp) and _is_power(node):
         power = value(node.right)
         return 1 << power if 0 <= power <= LARGEST_POWER else math.inf
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS:
@@ -111,7 +111,6 @@ def numbers(
     raise bad_argument(caller, f"numbers of {text!r}", reason)
 
 
-def _halving(node: ast.BinOp) -> bool:
-    """Whether an expression is a power of two."""
-    two = isinstance(node.left, ast.Constant) and node.left.value == 2
-    return isinstance(node.op, ast.Pow) and two
+def _is_power(node: ast.BinOp) -> bool:
+    """Whether an expression is a power of two, and not a sum or product that begins with one."""
+    return isinstance(node.op, ast.Pow) and getattr(node.left, "value", None) == 2

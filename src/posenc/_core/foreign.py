@@ -12,17 +12,18 @@ from types import MappingProxyType, ModuleType
 from typing import Any, NoReturn
 
 from posenc._core.errors import KeywordError, PosencError, closest
-from posenc._core.foreign_names import APART, MODULES, NAMES, PLOTS
-from posenc._names import HANDED, HOMES, SPECS, VALUES
+from posenc._core.foreign_names import APART, CALLS, MODULES, NAMES, PLOTS, VERBS
+from posenc._names import ALIASES, HANDED, HOMES, SPECS, VALUES
 
-WIDTHS = """dim d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim
+WIDTHS = """dim dimension dimensions n_dims
+d_model d_head dim_head dim_model dims embed_dim embed_size emb_dim embedding_dim
 embedding_size head_dim head_size hidden_dim hidden_size model_dim n_embd n_embed num_channels
 num_features num_pos_feats rotary_dim rotary_emb_dim channels width size depth_per_head"""
 LENGTHS = """max_len max_length max_seq_len max_seq_length max_sequence_length max_position
 max_position_embeddings max_positions num_positions num_embeddings n_positions n_ctx block_size
 context_length ctx_len seq_len seq_length sequence_length seqlen length maxlen end"""
 POSITIONS = """position_ids positions_ids pos_ids pos input_pos input_positions cache_position
-token_positions position t timesteps"""
+token_positions position t m timesteps"""
 STARTS = """start_pos start_position start_index start seqlen_offset seqlen_offsets past_length
 past_key_values_length past_kv_length past cache_len cache_length"""
 BASES = """base theta rope_theta rope_base rotary_base rotary_emb_base freq_base base_freq
@@ -33,7 +34,7 @@ gptj_style rope_interleave rope_interleaved rotary_interleaved use_interleaved r
 is_neox"""
 SCALINGS = """scaling rope_scaling rope_parameters rope_type scaling_type scaling_config
 interpolate_factor ntk ntk_factor ntk_alpha yarn use_scaled_rope linear_scaling scale_factor
-scaling_factor factor rope_scaling_factor"""
+scaling_factor factor rope_scaling_factor rope_scale"""
 ORIGINALS = """original_max_position_embeddings original_max_position original_max_seq_len
 original_context_length original_max_len old_context_len max_position_embeddings"""
 SHARES = """partial_rotary_factor rotary_pct rotary_percent rotary_percentage rotary_ndims
@@ -46,10 +47,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     (BASES, ("base", "spec"), ""),
     (
         LENGTHS,
-        ("positions", "q_positions", "length"),
+        ("positions", "q_positions", "length", "to"),
         "There is no longest sequence: leave it out, and give positions to the call.",
     ),
     (POSITIONS, ("positions", "q_positions"), "Give positions to the call that computes."),
+    ("offset", ("q_positions",), ""),
     (STARTS, ("offset",), "Give `offset=` to the call that computes."),
     (PAIRINGS, ("pairing", "spec"), ""),
     (SCALINGS, ("factor", "scaling", "spec"), ""),
@@ -67,11 +69,11 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ),
     ("target target_length new_length", ("to",), ""),
     ("method strategy", ("rule",), ""),
-    ("layout", ("pairing", "seq_dim"), ""),
+    ("layout", ("pairing", "seq_dim", "order"), ""),
     ("num_buckets relative_attention_num_buckets", ("buckets",), ""),
     ("relative_attention_max_distance max_dist", ("max_distance",), ""),
     (
-        "bidirectional causal is_decoder is_causal",
+        "bidirectional symmetric causal is_decoder is_causal",
         ("direction", "form"),
         "A field of the spec says so, or the mask of the attention.",
     ),
@@ -91,8 +93,10 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
         ("seq_dim",),
         "Any leading axes are taken as they are.",
     ),
+    ("slopes alibi_slopes", ("recipe",), ""),
     ("max_alibi_bias alibi_bias_max", ("max_bias",), ""),
     ("window_size", ("window",), ""),
+    ("hidden mlp_width mlp_dim hidden_features intermediate_size", ("width",), ""),
     (
         "imag imag_mode rope_pp ropepp",
         (),
@@ -107,13 +111,19 @@ ARGUMENTS: tuple[tuple[str, tuple[str, ...], str], ...] = (
     ("dtype device", (), "A spec has neither: verbs and modules take them."),
     ("trainable learned learnable learned_freq requires_grad", (), "That is posenc.Learned."),
     ("config", (), "posenc.from_hf reads the config of a model."),
+    ("out", ("output", "inplace"), "The result is a new array: write x = …"),
 )
 
 # What needs more than a name.
 NOTES = {
+    "q_positions": "q_positions, a number of tokens from the first or a list such as [9]",
     "spec": 'a spec first, such as posenc.Sinusoidal(512) or posenc.RoPE(64, pairing="half")',
     "pairing": 'pairing="half" (Llama, Mistral, Qwen and NeoX in transformers) or '
     '"interleaved" (GPT-J, the files of Meta, the paper)',
+    "original_length": "original_length=8192, the `max_position_embeddings` of training",
+    "seq_dim": "seq_dim=-3 where x has (batch, seq, heads, dim), and nothing where it has (batch, "
+    "heads, seq, dim)",
+    "inplace": "inplace=True, which writes into x itself",
     "ladder": 'ladder=posenc.Ladder(denominator="n") for a shift of 0 (diffusers), '
     'denominator="n-1" for 1 (the paper)',
     "scaling": "scaling=posenc.scaling.YaRN(…), Linear(…) or another; posenc.from_hf reads the "
@@ -163,6 +173,15 @@ def letters(name: object) -> str:
     return re.sub(r"[^a-z0-9]", "", str(name).lower())
 
 
+def absence(package: object, name: str) -> str:
+    """What a package says of a name that it does not have; nothing where it has it."""
+    try:
+        getattr(package, name)
+    except AttributeError as error:
+        return str(error)
+    return ""
+
+
 def kind_of(name: str) -> str:
     """The kind of an encoding, by the package of its module; nothing for another name."""
     return SPECS[name].split(".")[2] if name in SPECS else ""
@@ -170,29 +189,65 @@ def kind_of(name: str) -> str:
 
 def name_advice(name: str, choices: Collection[str], module: str = "posenc") -> str:
     """What somebody means by a name that a package does not have."""
-    if near := {letters(choice): choice for choice in choices}.get(letters(name)):
-        verbs = f" {WHOLE[kind_of(near)]}." if kind_of(near) else ""
-        return f"Did you mean {near!r}?{verbs}"
+    exact = {letters(choice): choice for choice in choices}.get(letters(name), "")
+    in_torch, in_plot, on_top = (each in choices for each in ("RotaryEmbedding", "Picture", "RoPE"))
+    own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
+    far, near = (closest(name, choices, cutoff=cutoff) or "" for cutoff in (0.76, 0.8))
+    words = set() if on_top else {*snake(name).split("_")}
+    near = near or next((one for one in choices if {*one.split("_")} <= words and "_" in one), "")
+    # 2D is another thing.
+    alike = len(name) > 4 and re.sub(r"\D", "", near) == re.sub(r"\D", "", name)
+    hidden = in_plot or (in_torch and name[:1].isupper())
+    parts = sorted(snake(name).split("_") * on_top, key=lambda part: part not in CALLS)
+    return (
+        (f"Did you mean {exact!r}?{whole(exact)}" if exact else "")
+        or ("" if own else meant(name, APART))
+        or _of_package(name) * on_top
+        or ("" if hidden else _elsewhere(name))
+        or ("" if own or meant(name, NAMES) else verb_advice(name))
+        or (f"Did you mean {near!r}?" if near and alike else "")
+        or meant(name, (*own, *APART, *NAMES))
+        or next(filter(None, map(verb_advice, parts)), "")
+        or (f"Did you mean {far!r}?" if far else "")
+        or f"dir({module}) lists its names, and `posenc list` lists all encodings."
+    )
+
+
+def whole(name: str) -> str:
+    """The calls that stand for an encoding, as a sentence; nothing for another name."""
+    return f" {WHOLE[kind_of(name)]}." if kind_of(name) else ""
+
+
+def _of_package(name: str) -> str:
+    """`plot_table` and `draw_table` as what they are in their package; nothing for other names."""
+    if not (part := re.fullmatch(r"(plot|draw|show|scaling|learn)_(\w+)", name)):
+        return ""
+    package = re.sub("draw|show", "plot", part[1])
+    return absence(HANDED["verb"](package), part[2]) or f"It is posenc.{package}.{part[2]}."
+
+
+def _elsewhere(name: str) -> str:
+    """Where a name is, whatever its case; nothing where it is nowhere."""
     places = {
         **{other: f"posenc.{other}" for other in HOMES},
         **{rule: f"posenc.scaling.{rule}" for rule in VALUES if rule not in HOMES},
+        **{maker: f"posenc.positions.{maker}" for maker in HANDED["verb"]("positions").__all__},
     }
-    elsewhere = {letters(other): place for other, place in places.items()}
-    in_torch, in_plot = "RotaryEmbedding" in choices, "Picture" in choices
-    own = (*(MODULES if in_torch else ()), *(PLOTS if in_plot else ()))
-    if not own and (answer := meant(name, APART)):
-        return answer
-    if letters(name) in elsewhere and not (in_torch and name[:1].isupper()) and not in_plot:
-        return f"It is {elsewhere[letters(name)]}."
-    near = closest(name, choices, cutoff=0.8)
-    if near and re.sub(r"\D", "", near) == re.sub(r"\D", "", name):  # 2D is another thing
-        return f"Did you mean {near!r}?"
-    near = closest(name, choices, cutoff=0.75)
-    return (
-        meant(name, (*own, *APART, *NAMES))
-        or (f"Did you mean {near!r}?" if near else "")
-        or f"dir({module}) lists its names, and `posenc list` lists all encodings."
-    )
+    return next((f"It is {p}." for n, p in places.items() if letters(n) == letters(name)), "")
+
+
+def verb_called(name: str) -> str:
+    """The function or command that people call by another name; nothing for other names."""
+    near = closest(snake(name), " ".join(VERBS.values()).split(), cutoff=0.87 if name[4:] else 1)
+    return next((verb for verb, others in VERBS.items() if near in others.split()), "")
+
+
+def verb_advice(name: str) -> str:
+    """The call of the function that people call by another name; nothing for other names."""
+    verb = name if name in CALLS else verb_called(name)
+    is_function = ALIASES.get(verb, verb) in HOMES
+    instead = f"Here it is posenc.{verb}" if is_function else f"It is a command: `posenc {verb}`"
+    return (CALLS.get(verb) or f"{PACKAGES.get(verb, instead)}.") if verb.isalpha() else ""
 
 
 def meant(name: str, rows: Sequence[tuple[str, str]]) -> str:
@@ -319,3 +374,22 @@ def scaling_call(words: Mapping[str, Any]) -> str:
     except PosencError:
         needed = [name for name, field in fields.items() if field.default is field.empty]
         return f"posenc.scaling.{rule}(…), with {' and '.join(needed)}"
+
+
+def hub_advice(name: str) -> str:
+    """What to do where what is not there is no file: a model on a hub, an encoding, a preset."""
+    encoding = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
+    presets = HANDED["verb"]("presets.names")()
+    near = closest(name, presets)
+    advice = {
+        "Nothing is downloaded: fetch the config.json of the model, and name it.": re.fullmatch(
+            r"https?://.*|[\w.-]+/[\w-]+(\.\d[\w-]*)*", name
+        ),
+        "Write it to a file, or pipe it in where - stands for the file.": name.lstrip()[:1] == "{",
+        f"{encoding} is an encoding: `posenc list {encoding}` describes it.": encoding,
+        f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec.": name
+        in presets,
+        f"Nothing is downloaded: name its config.json. Of presets, see `posenc list {near}`.": near
+        and re.fullmatch(r"[\w-]+(\.\d[\w-]*)*", name),
+    }
+    return next((text for text, holds in advice.items() if holds), "")

@@ -2,8 +2,72 @@
 
 from __future__ import annotations
 
+# What people call a command, or the function of its name -> what to write.
+VERBS = {
+    "plot": "draw visualize visualise heatmap picture figure view",
+    "explain": "facts config inspect read describe analyze analyse summary read_config "
+    "report_config",
+    "encode": "add embed apply",
+    "check": "test verify validate",
+    "convert": "permute convert_weights",
+    "convert-config": "to_hf translate",
+    "explore": "serve ui gui web app lesson lessons learn tutorial tour demo notebook widget",
+    "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies angles phases",
+    "diff": "compare",
+    "pairing": "convention layout",
+    "study": "train bench benchmark experiment",
+    "doctor": "env report status versions debug diagnose troubleshoot",
+    "table": "print rows sinusoids generate",
+    "locate": "find_position position_of decode invert which where inverse",
+    "identify": "guess recognize recognise detect classify what",
+    "extend": "scale scaled yarn ntk longrope stretch lengthen context extrapolate",
+    "list": "ls presets preset encodings names models plans search find show info families",
+    "table -o FILE.npy": "export save write",
+    "table --positions": "position positions row",
+    "--version": "version v",
+    "--help": "help usage man",
+}
+
+# By functions: calls that do what people try with other arguments.
+CALLS = {
+    "list": "posenc.presets.names() has the presets, `posenc list` the encodings as well.",
+    "infer": "posenc.infer(f) asks code, posenc.infer((x, y, positions)) reads recorded arrays, "
+    'posenc.identify({"cos": cos, "sin": sin}) cosines and sines.',
+    "check": "posenc.check(f, spec=…) tries code, posenc.identify(array) looks at numbers.",
+    "extend": "posenc.extend(config, 131072, rule='yarn') is for a model; a learned table grows by "
+    "posenc.resize(spec, params, length, how='tile').",
+    "locate": "posenc.locate(posenc.Sinusoidal(512), row) finds the position of a row, "
+    'posenc.locate(posenc.RoPE(64, pairing="half"), rotated, before=x) that of a turned vector.',
+    "explain": 'posenc.explain("config.json") reads a model: its config, folder or GGUF file.',
+    "diff": "posenc.diff(a, b): each a config, a spec, a function, an array or a loaded model.",
+    "identify": 'posenc.identify(array), or of a file: posenc.identify("table.npy"); of cosines '
+    'and sines: posenc.identify({"cos": cos, "sin": sin}).',
+    "cite": 'posenc.cite(spec) or posenc.cite("RoPE") has the BibTeX.',
+    "trace": 'posenc.torch.trace(model, {"input_ids": ids}) runs a loaded model, '
+    "`with posenc.torch.tracing(model) as run: model(ids)` watches your own call, "
+    'posenc.trace("llama/") builds that of a folder; a function that turns q is for '
+    "posenc.infer(f).",
+    "compare": 'posenc.plot.compare("table", a, b) draws the table of two specs; other pictures '
+    'are "wavelengths", "bias", "offset", "stretch", …',
+    "preset": 'posenc.preset("llama3", 128): the width of a head or row, or the heads of a bias.',
+    "doctor": 'posenc.doctor("llama/") looks at a model, posenc.doctor("llama/", f) at a port too.',
+    "golden": 'posenc.golden(source).save("golden.json") writes the file, '
+    'posenc.diff("golden.json", other) holds code or a model against it.',
+    "shift": "posenc.rerotate(spec, k, old_positions, new_positions) moves cached keys; "
+    "posenc.shift(spec, k) is the matrix that takes the row of a table at p to that at p + k; "
+    "posenc.torch.cache.shift(posenc.torch.cache.track(cache, model), -4) moves a whole cache.",
+    "evict": "posenc.torch.cache.evict(posenc.torch.cache.track(cache, model), [0, 1, 2, 3]) keeps "
+    "these tokens.",
+    "convert": 'posenc.convert(FILE, OUTPUT, pairing="interleaved") writes a checkpoint; it takes '
+    "no arrays.",
+}
+
 # Names that are near another in letters and mean something else; these come before what is near.
 APART: tuple[tuple[str, str], ...] = (
+    (
+        r"scores$|logits",
+        "posenc.relative_score(spec, q, k, offsets), or posenc.torch.attend(q, k, v, spec)",
+    ),
     (
         r"^build$|^positions?$|scene|rope_?index|(mrope|3d|multi_?modal|image|video)_(pos|ids)",
         (
@@ -41,17 +105,17 @@ APART: tuple[tuple[str, str], ...] = (
         "posenc.diff(a, b), whose rows have what differs and by how much",
     ),
     (
-        r"^(list|names|available|all|catalogue?)$|(list|get)_?(names|encodings|presets)",
-        "posenc.presets.names(), or the command `posenc list`",
+        r"^(list|names|available|all|catalogue?|models)$|(list|get|all|available)_?(names|enc\w+|pre\w+)",
+        "`posenc list`, which has all encodings; posenc.presets.names() has the presets",
     ),
     (r"bibtex|citation|^paper", 'posenc.cite("RoPE").bibtex'),
     (
-        r"^(un)?permute|^(to|from)_(half|interleaved|neox|gptj)|(convert|fix)_pairing",
+        r"^(un)?permute|(to|from)_(half|interleaved|neox|gptj)|(convert|fix)_(pairing|qk|weights)",
         (
             'posenc.convert(FOLDER, OUTPUT, pairing="interleaved") for a checkpoint, and '
-            "posenc.reorder(spec, other) for the channels of two tables; one weight of q or k in "
-            "torch goes from half to interleaved by "
-            "w.unflatten(0, (-1, 2, HEAD_DIM // 2)).transpose(1, 2).flatten(0, 2)"
+            "posenc.reorder(spec, other) for two tables; one weight of q or k in torch becomes "
+            "interleaved by w.unflatten(0, (-1, 2, HEAD_DIM // 2)).transpose(1, 2).flatten(0, 2), "
+            "and half with (-1, HEAD_DIM // 2, 2)"
         ),
     ),
     (
@@ -78,14 +142,27 @@ NAMES: tuple[tuple[str, str], ...] = (
     (r"linear_?scal|position_?interpolation", "posenc.scaling.Linear"),
     (r"rope_(scaling|parameters|init)", "posenc.from_hf, which reads the config of a model"),
     (r"^sin_?cos$", "posenc.cos_sin: the cosine comes first"),
-    (r"rotate_half", 'posenc.rotate(posenc.RoPE(dim, pairing="half"), x)'),
-    (r"rotate_every|rotate_interl", 'posenc.rotate(posenc.RoPE(dim, pairing="interleaved"), x)'),
+    (r"rotate_half", 'a step of posenc.rotate(posenc.RoPE(dim, pairing="half"), x)'),
+    (
+        r"rotate_every|rotate_interl",
+        'a step of posenc.rotate(posenc.RoPE(dim, pairing="interleaved"), x)',
+    ),
+    (
+        r"1_?d.*sin_?cos|sin_?cos.*1_?d",
+        'posenc.table(posenc.Sinusoidal(dim, order="sin_cos"), positions)',
+    ),
     (r"apply_(rope|rotary)", "posenc.rotate(spec, x), or posenc.apply_rotary(x, cos, sin, …)"),
     (r"rotate_quer|rotate_keys", "posenc.rotate"),
     (r"freqs?_cis|cos_?sin|sin_?cos_cache|rope_cache", "posenc.cos_sin"),
-    (r"kv_?cache", "posenc.rotate with `offset=`, the number of cached tokens"),
+    (
+        r"cache|^evict|streaming",
+        (
+            "posenc.rotate with `offset=`, the number of cached tokens; to drop or move keys, "
+            "posenc.torch.cache.track(cache, model), then its evict, shift or streaming"
+        ),
+    ),
     (r"rotary|rope", "posenc.RoPE, the spec, and posenc.torch.RotaryEmbedding, the module"),
-    (r"slopes", "posenc.torch.slopes(spec), or posenc.bias(posenc.ALiBi(heads), n)"),
+    (r"slopes", "posenc.ALiBi(heads).slopes, and posenc.torch.slopes(spec) as a tensor"),
     (r"alibi", "posenc.ALiBi, the spec, and posenc.bias(spec, n), its numbers"),
     (r"inv_?freq|freqs|frequenc", "posenc.frequencies"),
     (r"fourier", "posenc.Fourier"),
@@ -114,24 +191,80 @@ NAMES: tuple[tuple[str, str], ...] = (
         "posenc.Sinusoidal and posenc.table(spec, n), or posenc.torch.PositionTable, the module",
     ),
     (r"^(token_?|input_?)?embeddings?$", "posenc.torch.PositionTable, or posenc.add(spec, x)"),
-    (r"^no_?(pe|ne)$|^identity$", "no encoding at all: a layer of a plan without a spec"),
+    (
+        r"^no_?(pe|ne)$|^identity$",
+        (
+            "no encoding at all: a layer of a plan without a spec; `posenc explore` has attention "
+            "without positions"
+        ),
+    ),
+    (
+        r"position_?ids|^positions_",
+        "posenc.positions, such as positions.from_mask(mask) and positions.packed(cu_seqlens)",
+    ),
     (r"mesh_?grid|^patch_?(positions|grid)", "posenc.positions.grid"),
     (
         r"^(load|read|save|dump|loads|dumps)$",
-        "posenc.from_hf for the config of a model, and posenc.from_json and to_json for specs",
+        (
+            'posenc.from_hf for the config of a model, posenc.identify("table.npy") for arrays, '
+            "and posenc.from_json and to_json for specs"
+        ),
     ),
     (r"^(heatmap|show|plot|draw|figure|imshow)$", "posenc.plot.table, for a heatmap"),
     (
         r"^(get|create|make|new)(_preset|_spec|_encoding|_rope)?$",
-        'posenc.preset("llama3", 128), or another of `posenc list`',
+        (
+            'posenc.RoPE(64, pairing="half") or another of `posenc list`, and of a family '
+            'posenc.preset("llama3", 128)'
+        ),
     ),
-    (r"^(adopt|adopting|release|attend)$", "posenc.torch.NAME"),
-    (r"^(nn|modules?|layers|keras|pytorch)$", "posenc.torch, the modules of PyTorch"),
+    (r"^(patch|inject|monkey\w*|swap|surgery)|^adopt_", "posenc.torch.adopt(model)"),
+    (r"assert|all_?close|equal|^same", "posenc.diff(a, b), whose .verdict says it"),
+    (r"^(plots?|plotting|viz|graphics|figures?)$", "posenc.plot, with spec.plot() for most"),
     (
-        r"^(jax|numpy|flax|mlx|np)$",
+        r"^(hf|transformers|hugging_?face|vllm|sglang|diffusers|llama_?cpp|gguf)$",
+        (
+            "posenc.explain(CONFIG), which reads configs of transformers, diffusers and engines, "
+            "and posenc.torch.adopt(model), which puts exact angles into a loaded model"
+        ),
+    ),
+    (r"^(flex_?|block_?)(attention|mask|mod)", "posenc.torch.score_mod(spec)"),
+    (r"attention$|^sdpa|^flash|^mha", "posenc.torch.attend(q, k, v, spec)"),
+    (
+        r"mask",
+        "spec.bias(n), added to scores; a causal mask is the caller's, as in posenc.torch.attend",
+    ),
+    (
+        r"^(from_(dict|name|text|str\w*|json\w*|spec)|parse)$",
+        "posenc.from_json(text) for a spec, posenc.from_hf(config) for the config of a model",
+    ),
+    (r"_gguf$", 'posenc.from_gguf("model.gguf")'),
+    (
+        r"^from_(torch|model|checkpoint|state_dict|weights|params|meta|mistral|vllm)",
+        "posenc.explain(CONFIG, folder or model), whose layers[0].spec is the encoding",
+    ),
+    (
+        r"^from_(table|array|numpy|values|weight|npy|file|tensor)",
+        "posenc.identify(array).findings[0].spec, the rule that an array follows",
+    ),
+    (
+        r"^(spec|encodings?|base_?encoding|registry)$",
+        'posenc.RoPE(64, pairing="half"), posenc.Sinusoidal(512) or another of `posenc list`',
+    ),
+    (
+        r"^(adopt|adopting|release|attend|(score|packed_mask|alibi_mask)_mod|tracing|rope_types)$",
+        "posenc.torch.NAME",
+    ),
+    (r"^(nn|modules?|layers|pytorch)$", "posenc.torch, the modules of PyTorch"),
+    (
+        r"^(jax|numpy|flax|mlx|np|jnp|tf|tensorflow|keras|cupy|fast|ops|math)$",
         "posenc.rotate and the other verbs, which take arrays of any library",
     ),
     (r"^(cite|quiz|study|explore)$", "a command: `posenc NAME`"),
+    (
+        r"lesson|tutorial|^(teach|course|learn)",
+        'posenc.learn.lesson("rope"), or another of posenc.learn.topics()',
+    ),
     (r"^version$", "posenc.__version__"),
     (r"^help$", "help(posenc), or `posenc --help`"),
 )

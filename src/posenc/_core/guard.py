@@ -57,6 +57,8 @@ def foreign(what: str, *, timed: bool = True, alone: bool = False) -> Iterator[N
     token = _running.set((*outer, what))
     streams, own = (sys.stdout, sys.stderr), os.getpid()
     report[0](what, timed)
+    # What the code prints in a command is no part of the answer, which a program may read.
+    sys.stdout = sys.stdout if report[0] is _unheard else sys.stderr
     try:
         yield
     except (Exception, KeyboardInterrupt, Interrupted):

@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any, NamedTuple, TypeVar, cast
 
-from posenc._core.calls import refuse_unfit
-
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -79,11 +77,7 @@ def compile_time(function: F) -> F:
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
         if not is_followed():
-            try:
-                return function(*args, **kwargs)
-            except TypeError as error:
-                refuse_unfit(error, function, args, kwargs)
-                raise
+            return function(*args, **kwargs)
         items: list[Any] = []
         form = _taken_apart((args, tuple(kwargs.values())), items)
         result = getattr(RESULTS, _named(number, tuple(kwargs), form, *items))

@@ -21,8 +21,7 @@ from posenc._core.errors import ArgumentError, EndedError, PosencError, mismatch
 from posenc._core.guard import Interrupted, ended
 from posenc.cli._child import watched
 from posenc.cli.options.common import ARRAYS, file_there, looks_like_a_file
-from posenc.cli.options.flags import command_advice, in_flags, usage_advice
-from posenc.cli.options.specs import SpecTextError
+from posenc.cli.options.flags import SpecTextError, command_advice, in_flags, usage_advice
 from posenc.cli.output.lines import error_text
 
 # Name -> (module, with a name in it where that is not `command`; one line for the help), so that
@@ -80,6 +79,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "posenc.cli.commands.check",
         "Hold an implementation of positions to the laws of its kind.",
     ),
+    "mcp": (
+        "posenc.cli.commands.mcp",
+        "Serve explain, diff, golden, doctor and trace to programs.",
+    ),
     "study": (
         "posenc-study",
         "Train small Transformers and test published claims (posenc-study).",
@@ -90,7 +93,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
         "Say which conventions the tables and frequencies of a file follow.",
     ),
     "quiz": ("posenc.cli.commands.quiz", "Answer questions about positional encodings."),
-    "cite": ("posenc.cli.commands.listing:cite", "Print the BibTeX of an encoding."),
+    "cite": ("posenc.cli.commands.listing:cite", "Print the BibTeX of encodings."),
     "doctor": (
         "posenc.cli.commands.doctor",
         "Find where a port and its model differ, or report what is installed.",
@@ -105,7 +108,7 @@ HELP = """Positional encodings for Transformers, exact at any position.
   posenc table --dim 8 --positions 16
   posenc config.json
 
-Every command has --json. Exit codes:
+Every command but mcp has --json. Exit codes:
 
 \b
   0      done
@@ -113,11 +116,12 @@ Every command has --json. Exit codes:
          shape, NaN, a missing library, a full disk; in diff, trace, check and
          doctor: there is a difference, or a law fails
   2      the command line: an unknown option or name, options that contradict
-         each other or the data, a file that is not there, an output that exists
-  3      diff, trace, check and doctor: nothing could be compared, for a reason
-         of 1; those and infer: the code that was named ended the process, or did not
-         end in the seconds of --timeout
-  128+n  ended by signal n; nothing partial is left
+         each other or the data, a file that is not there, an output that
+         exists
+  3      diff, trace, check and doctor: nothing could be compared, as the data
+         or the machine do not allow it; these and infer: the code that ran
+         ended the process, or took longer than --timeout
+  128+n  stopped by signal n; no unfinished file is left
 
 POSENC_DEBUG=1 shows the traceback of an error.
 """
@@ -160,13 +164,18 @@ class App(click.Group):
         if name == "help" and args[1:2] and args[1] in COMMANDS:
             return super().resolve_command(ctx, [args[1], "--help"])
         if name not in COMMANDS and (verb := _verb_of(name)):
-            click.echo(error_text(f"posenc: {name} is there, so this is: posenc {verb}"), err=True)
+            click.echo(
+                error_text(f"posenc: {name} is there, so this runs: posenc {verb}"), err=True
+            )
             args = [verb, *args]
         elif name not in COMMANDS and not name.startswith("-"):
             text = f"No such command {name!r}"
             if looks_like_a_file(name):
                 ctx.fail(f"{text}, and no file or folder of that name in {Path.cwd()}.")
-            ctx.fail(f"{text}. {command_advice(name) or suggest(name, COMMANDS, cutoff=0.75)}")
+            files = [word for word in args[1:3] if looks_like_a_file(word) or _verb_of(word)]
+            verb = "diff" if files[1:] else _verb_of("".join(files))
+            todo = command_advice(name, verb, *files) or suggest(name, COMMANDS, cutoff=0.75)
+            ctx.fail(f"{text}. {todo}")
         return super().resolve_command(ctx, args)
 
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
@@ -200,9 +209,9 @@ def _exit_code(
     except click.ClickException as error:
         _debug()
         if isinstance(error, click.UsageError):
-            text, command = error.format_message(), _command(group, args)
+            text, command = error.format_message(), command_of(group, args)
             if not isinstance(error, SpecTextError):
-                words = [word for word in args if not word.startswith("-")]
+                words = _words(args, command)
                 text = in_flags(usage_advice(error, command, *words[1:2]), command)
             text = error_text(f"Error: {text}").removeprefix("Error: ")
             error = click.UsageError(text, error.ctx)
@@ -213,14 +222,13 @@ def _exit_code(
     except EndedError as error:
         return _fail(str(error), 3)
     except PosencError as error:
-        code = 2 if isinstance(error, ArgumentError) else failed
-        return _fail(in_flags(str(error), _command(group, args)), code)
+        text = in_flags(str(error), command_of(group, args))
+        return _fail(text, 2 if isinstance(error, ArgumentError) else failed)
     except MemoryError:
         return _fail("out of memory. Ask for fewer rows or a smaller width", failed)
     except OSError as error:
-        name = f"{error.filename}: " if error.filename else ""
-        code = 2 if error.errno in _USAGE_ERRNOS else failed
-        return _fail(f"{name}{error.strerror or error}", code)
+        text = f"{error.filename or ''}: {error.strerror or error}".removeprefix(": ")
+        return _fail(text, 2 if error.errno in _USAGE_ERRNOS else failed)
     except Exception as error:  # noqa: BLE001
         return _fail(
             f"an error of posenc itself, {type(error).__name__}: {error}. "
@@ -267,7 +275,15 @@ def _name(args: Sequence[str]) -> str:
     return next((word for word in args if not word.startswith("-")), "")
 
 
-def _command(group: click.Group, args: Sequence[str]) -> click.Command:
+def _words(args: Sequence[str], command: click.Command) -> list[str]:
+    """What stands by place among the arguments, the command itself included."""
+    options = (p for p in command.params if isinstance(p, click.Option) and not p.is_flag)
+    valued = [spelling for option in options for spelling in option.opts]
+    before = zip(("", *args), args, strict=False)
+    return [word for last, word in before if not word.startswith("-") and last not in valued]
+
+
+def command_of(group: click.Group, args: Sequence[str]) -> click.Command:
     """The command that the arguments name, as far as they do."""
     command: click.Command = group
     for word in args:
@@ -311,7 +327,7 @@ def _left(code: int) -> NoReturn:
     """Exit with the code, and say once, in the process that was started, that a signal gave it."""
     if code > 128 and code != 128 + signal.SIGPIPE:
         name = signal.Signals(code - 128).name
-        click.echo(f"posenc: ended by {name}; nothing partial is left", err=True)
+        click.echo(f"posenc: stopped by {name}; no unfinished file is left", err=True)
     sys.exit(code)
 
 

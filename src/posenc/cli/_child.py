@@ -67,20 +67,28 @@ def watched(work: Callable[[], int], say: Callable[[str], None]) -> int:
     if child == 0:
         _work(work, page)
     status: list[int] = []
-    waiter = threading.Thread(target=lambda: status.append(os.waitpid(child, 0)[1]), daemon=True)
+    ended = threading.Event()
+
+    def wait() -> None:
+        status.append(os.waitpid(child, 0)[1])
+        ended.set()
+
+    # The event is waited for: a thread whose `join` a signal interrupts counts as ended.
+    waiter = threading.Thread(target=wait, daemon=True)
     waiter.start()
     try:
-        while waiter.is_alive() and time.monotonic() <= page.until:
-            waiter.join(0.25)
-        late = waiter.is_alive()
+        while not ended.is_set() and time.monotonic() <= page.until:
+            ended.wait(0.25)
+        late = not ended.is_set()
     except (KeyboardInterrupt, guard.Interrupted) as error:
         # The child may have answered by now; then it has an exit code.
         os.kill(child, getattr(error, "number", signal.SIGINT))
-        waiter.join(GRACE)
+        ended.wait(GRACE)
         if page.code == NONE:
             raise
     finally:
-        _end(child, waiter, others)
+        _end(child, ended, others)
+        waiter.join()
     if page.code != NONE:
         return int(page.code)
     what = page.what.decode(errors="replace") or "the command"
@@ -133,18 +141,19 @@ def _work(work: Callable[[], int], page: Shared) -> None:
             # A descriptor of its own, as the code may close the others.
             copy = os.fdopen(os.dup(stream.fileno()), "wb")
             setattr(sys, name, Stream(copy, stream.encoding, "replace"))
+            os.dup2(stream.fileno(), 1)  # at last that of errors: what the code writes is no answer
     code = work()
     page.code, page.until = code, time.monotonic() + GRACE
     sys.exit(code)
 
 
-def _end(child: int, waiter: threading.Thread, others: set[int]) -> None:
+def _end(child: int, ended: threading.Event, others: set[int]) -> None:
     """Kill the child, and all that it started and that is still there."""
     for kill in (os.killpg, os.kill):
-        if kill is os.killpg or waiter.is_alive():
+        if kill is os.killpg or not ended.is_set():
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 kill(child, signal.SIGKILL)
-    waiter.join()
+    ended.wait()
     # Whose parent ends becomes a child of this process, until there is none.
     while left := _children() - others:
         for orphan in left:

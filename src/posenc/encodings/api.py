@@ -28,6 +28,7 @@ from posenc._core.numeric.ladder import Float32Rungs, Ladder, Rungs, context, pi
 from posenc._core.numeric.matrix import DenseMatrix, PhaseMatrix
 from posenc._core.numeric.phase import cos_sin, steps
 from posenc._core.spec.checks import (
+    Example,
     at_least,
     distinct,
     even_width,
@@ -35,7 +36,6 @@ from posenc._core.spec.checks import (
     positive,
     width_of,
 )
-from posenc._core.spec.example import Example
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec, Value
 from posenc.encodings.bias.base import BiasSpec, distance

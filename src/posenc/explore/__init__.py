@@ -1,4 +1,4 @@
-"""The explorer: ten views of positional encodings in the browser, computed in Python.
+"""The explorer: nine views of positional encodings in the browser, computed in Python.
 
 `frame` turns a state into one consistent picture; `app` serves it on this machine. Everything on
 the screen, numbers and words included, comes from here; the page only draws. `Widget` is the same

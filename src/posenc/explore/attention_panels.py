@@ -54,14 +54,6 @@ class TypedSentence:
         return tuple(self.typed[place] for place in self.order)
 
     @property
-    def reads_as_typed(self) -> bool:
-        """Whether the words bring to each place what they did, as where equal ones exchange."""
-        return all(
-            np.array_equal(side[list(self.order)], side)
-            for side in (self.content.q, self.content.k, self.content.v)
-        )
-
-    @property
     def pair(self) -> str:
         """The query and the key of the cursor."""
         i, j = self.cell
@@ -70,22 +62,14 @@ class TypedSentence:
 
 @dataclass(frozen=True)
 class EncodingColumn:
-    """One of the encodings, and what it does."""
+    """One of the encodings, and what it does; or why it does nothing here."""
 
     key: str
     label: str
-    chosen: Chosen | None
-    view: attention.AttentionView
-    parts: attention.ScoreParts
-
-
-@dataclass(frozen=True)
-class UnfitColumn:
-    """One of the encodings, and why it does nothing here."""
-
-    key: str
-    label: str
-    problem: str
+    chosen: Chosen | None = None
+    view: attention.AttentionView | None = None
+    parts: attention.ScoreParts = attention.ScoreParts(())
+    problem: str = ""
 
 
 def written(order: tuple[int, ...]) -> str:
@@ -116,10 +100,10 @@ def chips(sentence: TypedSentence) -> Chips:
 
 
 def grids(
-    scene: Scene, sentence: TypedSentence, every: list[EncodingColumn | UnfitColumn], say: str
+    scene: Scene, sentence: TypedSentence, every: list[EncodingColumn], say: str
 ) -> AttentionPanel:
     """Scores and outputs under every encoding, on one scale each."""
-    views = [column.view for column in every if isinstance(column, EncodingColumn)]
+    views = [column.view for column in every if column.view is not None]
     limit = max((palette.largest(view.scores) for view in views), default=0.0) or 1.0
     outputs = [rows[:, :NUMBERS] for view in views for rows in (view.before, view.outputs)]
     most = max(map(palette.largest, outputs), default=0.0) or 1.0
@@ -133,15 +117,16 @@ def grids(
         "",
         tuple(_cell(scene, column, sentence, (limit, most), say) for column in every),
         ("as typed", "now"),
-        caption=f"{caption} Below, what each word gets, sorted by word, {NUMBERS} numbers at most, "
-        "in the order typed and in the present one, from position 0; a line joins equal ones (to "
+        caption=f"{caption} Below is what each word gets, sorted by word, {NUMBERS} numbers at "
+        "most: at the left in the order typed, at the right in the present one, both from position "
+        "0. A line joins equal ones (to "
         f"{number(attention.EQUAL[scene['prec']], 1)} of the largest).",
     )
 
 
 def _cell(
     scene: Scene,
-    column: EncodingColumn | UnfitColumn,
+    column: EncodingColumn,
     sentence: TypedSentence,
     limits: tuple[float, float],
     say: str,
@@ -158,9 +143,9 @@ def _cell(
         ),
         *sentence.cell[::-1],
     )
-    if isinstance(column, UnfitColumn):
-        return AttentionCell(column.key, grid, column.problem)
     view = column.view
+    if view is None:
+        return AttentionCell(column.key, grid, column.problem)
     by_word = sorted(range(len(sentence.typed)), key=lambda n: (sentence.typed[n].lower(), n))
     before, after = (
         palette.indices(rows[by_word, :NUMBERS], limits[1]) for rows in (view.before, view.outputs)
@@ -177,9 +162,9 @@ def _cell(
     )
 
 
-def _grid(column: EncodingColumn | UnfitColumn, sentence: TypedSentence, limit: float) -> Heatmap:
+def _grid(column: EncodingColumn, sentence: TypedSentence, limit: float) -> Heatmap:
     """What an encoding does to the words, on the scale of all; nothing where it does not suit."""
-    if isinstance(column, EncodingColumn):
+    if column.view is not None:
         return attention.panels(replace(column.view, limit=limit))[0]
     names, count = words("", tuple(map(attention.short, sentence.words))), len(sentence.words)
     empty = np.zeros((count, count), dtype=np.uint8)
@@ -202,7 +187,8 @@ def _outcome(scene: Scene, view: attention.AttentionView, sentence: TypedSentenc
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."
-    if sentence.reads_as_typed:
+    brought = (sentence.content.q, sentence.content.k, sentence.content.v)
+    if all(np.array_equal(side[list(sentence.order)], side) for side in brought):
         return "Equal words have changed places: the sentence is the same."
     alike, bound = int(view.equal.sum()), number(_rounding(scene, view.before), 2)
     return (
@@ -280,9 +266,7 @@ def _tied(scene: Scene, chosen: Chosen, sentence: TypedSentence) -> Strips:
     )
 
 
-def readout(
-    every: list[EncodingColumn | UnfitColumn], sentence: TypedSentence
-) -> tuple[Block, ...]:
+def readout(every: list[EncodingColumn], sentence: TypedSentence) -> tuple[Block, ...]:
     """What the score of the cell consists of."""
     i, j = sentence.cell
     return (
@@ -293,8 +277,8 @@ def readout(
     )
 
 
-def _of_column(column: EncodingColumn | UnfitColumn, i: int, j: int) -> tuple[Block, ...]:
-    if isinstance(column, UnfitColumn):
+def _of_column(column: EncodingColumn, i: int, j: int) -> tuple[Block, ...]:
+    if column.view is None:
         return Heading(column.label), Prose(column.problem)
     terms, pairs, slope = column.parts
     weight = number(float(column.view.weights[i, j]), 3)

@@ -6,7 +6,6 @@ import functools
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,7 +22,6 @@ from posenc.plot.panels.grammar import Link
 from posenc.plot.panels.text import number, plural, signed, whole
 
 MOST_VALUES = 64
-LEAST_BITS = 4  # of a fit that tells anything, as `Fit` has it
 MOST_TYPED = 16  # of the first numbers of a row
 MOST_NUMBERS = 16_384
 MOST_HITS = 12
@@ -38,32 +36,27 @@ HOW = (
 VIEWS = ("table", "waves", "distance")
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What Find says: its part of the header, and what was wrong with the question."""
-
-    header: Mapping[str, Any] | None
-    problems: tuple[tuple[str, str], ...] = ()
-
-
 def answers(scene: Scene) -> bool:
     """Whether there is anything to find here."""
     return scene.shape.id in VIEWS and scene.a.entry.kind == "table"
 
 
-def answer(scene: Scene) -> Answer:
-    """The answer to the state's question, if it asks one."""
+Problems = tuple[tuple[str, str], ...]
+
+
+def answer(scene: Scene) -> tuple[Mapping[str, Any] | None, Problems]:
+    """The answer to the state's question, if it asks one, and what was wrong with it."""
     query = str(scene.values.get("find", "")).replace("\u2212", "-").strip()
     if not query:
-        return Answer(None)
+        return None, ()
     if not answers(scene):
-        return Answer(None, (("find", "Find works on tables: open Table, Waves or Distance."),))
+        return None, (("find", "Find works on tables: open Table, Waves or Distance."),)
     try:
         asked = _read(query, scene.a)
         first, story, hits = _told(scene, asked, _located(scene.a, asked))
     except PosencError as error:
-        return Answer(None, (("find", str(error)),))
-    return Answer({"query": query[:200], "answer": first, "story": story, "hits": hits})
+        return None, (("find", str(error)),)
+    return {"query": query[:200], "answer": first, "story": story, "hits": hits}, ()
 
 
 # --- reading the question -------------------------------------------------------------------------
@@ -142,20 +135,11 @@ def _told(
     lines = [] if location is None else list(location.story)
     if location is not None and location.fits:
         hits = [link for fit in location.fits[:6] for link in _links(scene, fit)]
-        return _sentence(location.fits[0]), lines, hits[:MOST_HITS]
+        return lines[0], lines, hits[:MOST_HITS]
     reasons, (best, *others) = _nearest(scene.a, asked)
     hits = [Link(text, _go(scene, at)) for text, at in (best, *others)]
     answer = f"The nearest is {best[0]}."
     return f"No position gives this. {answer}" if lines else answer, [*lines, *reasons], hits
-
-
-def _sentence(fit: Fit) -> str:
-    """The best fit in one sentence."""
-    first = fit.positions[0]
-    place = whole(int(first)) if isinstance(first, (int, np.integer)) else str(first)
-    convention = " and ".join(words.partition(",")[0] for words in fit.convention)
-    doubt = "; but chance alone may give this" if fit.bits < LEAST_BITS else ""
-    return f"Position {place}{f', if {convention}' if convention else ''}{doubt}."
 
 
 def _links(scene: Scene, fit: Fit) -> list[Link]:

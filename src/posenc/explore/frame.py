@@ -92,7 +92,7 @@ class Steps:
 
 
 def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
-    search = find.answer(scene)
+    answer, wrong = find.answer(scene)
     stop, astray = stop_of(scene)
     chosen = [c for c in (scene.a, scene.b) if c is not None and scene.shape.learns]
     return {
@@ -110,7 +110,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "readout": page.readout,
         "problems": [
             {"field": key, "message": message}
-            for key, message in [*scene.problems, *page.problems, *search.problems, *astray]
+            for key, message in [*scene.problems, *page.problems, *wrong, *astray]
         ],
         "notes": [
             *scene.notes,
@@ -122,14 +122,13 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "cursor": {"x": None, "y": None, **page.cursor},
         "zoom": page.zoom,
         "python": page.python,
-        "command": command_of(scene),
-        "find": search.header,
+        "command": command_of(scene, page),
+        "find": answer,
         "compares": scene.shape.compares,
         "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {
             "diverging": palette.diverging(scene.theme),
-            "cyclic": palette.cyclic(scene.theme),
             "sequential": palette.sequential(scene.theme),
             "parts": palette.parts(scene.theme),
             "series": SERIES[scene.theme],
@@ -154,7 +153,8 @@ def _address(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
     own = {field.key: text for field, text in scene.fields}
     kept = {}
     for key, value in raw.items():
-        if _printable(key + value) and len(value) <= (LONGEST_FIND if key in own else LONGEST_KEPT):
+        printable = (key + value).encode(errors="replace").decode() == key + value
+        if printable and len(value) <= (LONGEST_FIND if key in own else LONGEST_KEPT):
             kept[key] = value
         elif key in own:
             kept[key] = own[key]
@@ -178,10 +178,6 @@ def _state(scene: Scene, raw: Mapping[str, str]) -> dict[str, str]:
 def _known() -> frozenset[str]:
     """Keys that one view may keep for another."""
     return frozenset({f.key for shape in SHAPES.values() for f in shape.fields} | {"p", "j"})
-
-
-def _printable(value: str) -> bool:
-    return value.encode(errors="replace").decode() == value
 
 
 SECTIONS = ("encoding", "b", "view", "cursor", "find", "page")  # in the order of their controls

@@ -20,7 +20,6 @@ from posenc.explore.state.entry import Chosen, Session, samples
 from posenc.explore.state.fields import short
 from posenc.explore.state.rows import TRAINED
 from posenc.explore.state.scene import Page, Scene
-from posenc.explore.views import ON_PAPER
 from posenc.plot.export import archive
 from posenc.plot.panels.grammar import AttentionPanel, Chart, Heatmap, Matrix, Panel, Strips
 from posenc.plot.rows import PICTURES, PictureOption
@@ -48,10 +47,11 @@ class Download(NamedTuple):
 
 def formats() -> list[dict[str, Any]]:
     """What can be saved, and why not what cannot."""
-    lacking = dict.fromkeys(LABELS, "") | dict.fromkeys(DRAWN, _lacking())
+    lacking = dict.fromkeys(DRAWN, _lacking())
+    # The page of its own is the server's.
     return [
-        {"format": name, "label": label, "ok": not lacking[name], "why": lacking[name]}
-        for name, label in LABELS.items()
+        {"format": name, "label": label, "ok": not lacking.get(name), "why": lacking.get(name, "")}
+        for name, label in {**LABELS, "html": "HTML, a page of its own"}.items()
     ]
 
 
@@ -84,8 +84,7 @@ def _drawn(scene: Scene, page: Page, wanted: Any) -> bytes:
     from posenc.plot.draw.drawing import of_panels
 
     a, b = scene.a, scene.b
-    shape = scene.shape.id
-    name, options = ON_PAPER[shape](scene) if shape in ON_PAPER else ("", {})
+    name, options = page.paper or ("", {})
     more = {**options, "theme": scene.theme}
     learned = {"params": a.params} if name and a.params and PICTURES[name].learned else {}
     with DRAWING:
@@ -164,16 +163,16 @@ OPTIONS = {
 ALWAYS = ("d", "heads", "pairing")  # said even where they have their defaults
 
 
-def command_of(scene: Scene) -> str:
+def command_of(scene: Scene, page: Page) -> str:
     """The line for a shell that draws the same in a file, or explains a model; else empty."""
     if scene.a.entry.model is not None and scene.shape.id == "layers":
         models = [c.entry.model.source for c in (scene.a, scene.b) if c is not None]
         plain = models[0].removeprefix("plan:")
         alone = ["explain", plain] if plain == models[0] else ["explain", "--plan", plain]
         return shlex.join(["posenc", *(["diff", *models] if len(models) > 1 else alone)])
-    if scene.shape.id not in ON_PAPER:
+    if page.paper is None:
         return ""
-    name, options = ON_PAPER[scene.shape.id](scene)
+    name, options = page.paper
     named = scene.shape.encoding and not options.get("loss")
     words = ["posenc", "plot", name, *(_encoding(scene.a) if named else [])]
     for option in PICTURES[name].options:

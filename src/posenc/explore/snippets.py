@@ -43,11 +43,6 @@ def _cells(scene: Scene, name: str, usual: str, p: int) -> tuple[list[str], str,
     return ["import numpy as np", *lines, f"cells = {grid}"], "cells", f"cells[[{p}]]"
 
 
-def waves(scene: Scene) -> str:
-    """The wavelengths of the pairs."""
-    return "\n".join([*spec_lines(scene), "posenc.wavelengths(pe)"])
-
-
 def distance(scene: Scene, k: int) -> str:
     """The product of rows k positions apart."""
     steps = (
@@ -62,18 +57,6 @@ def distance(scene: Scene, k: int) -> str:
             f"cos[0] @ cos[{k}] + sin[0] @ sin[{k}]",
         )
     return "\n".join([*spec_lines(scene), *steps])
-
-
-def rotate(scene: Scene, m: int, n: int) -> str:
-    """A query and a key, turned and multiplied."""
-    return "\n".join(
-        [
-            "from posenc.plot.views import rotation",
-            *spec_lines(scene, "rope"),
-            f"found = rotation.data(rope, ({m}, {n}), seed={scene['seed']}{params_of(scene)})",
-            "found.score, found.terms",
-        ]
-    )
 
 
 def bias(scene: Scene, head: int, p: int, kp: int) -> str:
@@ -108,11 +91,6 @@ def stretch(scene: Scene, rule: str, data: Any) -> str:
     return "\n".join(
         [*spec_lines(scene, "rope"), line, "posenc.wavelengths(rope)", "rope.attention_factor"]
     )
-
-
-def losses(rule: str) -> str:
-    """The losses of small trained models."""
-    return f"from posenc.plot.views import loss\nview = loss.data({rule!r})\nview.losses.curves"
 
 
 def attention(scene: Scene, content: Any, order: tuple[int, ...], *, causal: bool) -> str:

@@ -1,4 +1,4 @@
-"""What a learned table looks like beside sinusoids: norms, spectrum, components, nearest waves."""
+"""What a learned table looks like beside sinusoids: spectrum, components, nearest waves."""
 
 from __future__ import annotations
 
@@ -69,7 +69,6 @@ class LearnedRows:
     """A table and what it is made of."""
 
     rows: np.ndarray
-    norms: np.ndarray
     wavelengths: np.ndarray
     power: np.ndarray
     components: np.ndarray
@@ -90,7 +89,6 @@ def analysis(rows: np.ndarray) -> LearnedRows:
     components = np.clip(np.linalg.eigvalsh(gram)[::-1], 0.0, None)
     return LearnedRows(
         rows,
-        np.linalg.norm(rows, axis=1),
         count / np.arange(1, len(power) + 1),
         power / (float(power.sum()) or 1.0),
         np.cumsum(components) / (float(components.sum()) or 1.0),
@@ -193,7 +191,7 @@ def analysed(chosen: Chosen, rows: tuple[int, int]) -> LearnedRows:
     first, last = rows
     if last - first < FEWEST:
         count = plural(last - first, "row")
-        raise PosencError(f"{chosen.label} has {count} here; its parts need {FEWEST}.")
+        raise PosencError(f"{chosen.label} has {count} here, and takes {FEWEST} to be taken apart.")
     return analysis(held(chosen, last).rows(np.arange(first, min(last, first + MOST_ROWS))))
 
 

@@ -20,16 +20,17 @@ from posenc._core.arrays.array import (
     is_foreign,
     library,
     namespace,
-    numpy_rules,
+    same_library,
     undivided,
 )
 from posenc._core.arrays.coordinates import integers, reals
+from posenc._core.calls import numpy_rules
 from posenc._core.errors import bad_argument
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Pairing, advanced, turn
 from posenc.functional.arguments.common import Array, Kernel, home, name_of, parameters, values_of
-from posenc.functional.arguments.rotation import at_length, check_role, checked, require_plain
+from posenc.functional.arguments.rotation import at_length, checked, require_plain
 from posenc.functional.arguments.tokens import asked_positions, check_length, with_axes
 from posenc.kernels.reference import turned_by
 
@@ -102,8 +103,6 @@ def cos_sin(
            [0.8413, 0.01  , 0.8413, 0.01  ]], dtype=float16)
     """
     caller = f"cos_sin({name_of(spec)})"
-    if width not in ("half", "full"):
-        raise bad_argument(f"{caller}: width", '"half" or "full"', repr(width))
     if is_divided(positions, *values_of(params)):
         from posenc.functional.arguments.divided import at_positions
 
@@ -120,12 +119,12 @@ def cos_sin(
         return at_positions(cos_sin, spec, positions, params, options, caller, "pairs")
     if length is not None:
         counted = isinstance(positions, (int, np.integer))
-        check_length(length, *((positions, None) if counted else (None, positions)), caller=caller)
+        places = (positions, None) if counted else (None, positions)
+        check_length(spec, length, *places, caller=caller)
     spec, choice = at_length(spec, length, "cos_sin")
     xp, device = home(positions, params, xp=xp, device=device, caller=caller)
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     places = asked_positions(spec, positions, xp=xp, device=device, caller=caller)
-    check_role(role, caller)
     learned = parameters(spec, params, xp=xp, device=device_of(places), caller=caller)
     request = kernels.CosSin(spec, places, role, learned, choice, out, xp, caller)
     cos, sin = kernels.run(request, kernel)
@@ -183,12 +182,14 @@ def relative_score(
     caller = f"relative_score({name_of(spec)})"
     undivided(caller, q, k, offsets)
     if length is not None:
-        check_length(length, None, offsets, caller=caller)
+        check_length(spec, length, None, offsets, caller=caller)
     spec, choice = at_length(spec, length, "relative_score")
     require_plain(spec, caller)
-    xp, dtype = checked(spec, q[..., None, :], caller)
+    xp = namespace(q, f"{caller}: q")
+    same_library(k, xp, f"{caller}: k")
+    for name, x in (("k", k), ("q", q)):
+        _, dtype = checked(spec, x[..., None, :] if x.shape else x, f"{caller}: {name}")
     inner = compute_dtype(dtype, xp)
-    checked(spec, k[..., None, :], caller)
     if q.shape[-1] != k.shape[-1]:
         raise bad_argument(
             caller, "queries and keys of one width", f"{q.shape[-1]} and {k.shape[-1]}"
@@ -260,11 +261,11 @@ def logit_scale(
     """
     caller = f"logit_scale({name_of(spec)})"
     temperature: Temperature | None
+    if length is not None:
+        check_length(spec, length, None, positions, caller=caller)
     if isinstance(spec, Temperature):
         constant, temperature = 1.0, spec
     else:
-        if length is not None:
-            check_length(length, None, positions, caller=caller)
         spec, choice = at_length(spec, length, "logit_scale")
         constant, temperature = spec.logit_factor, spec.magnitude_of_scores.temperature
         if choice is not None:

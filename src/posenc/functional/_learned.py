@@ -18,10 +18,10 @@ from posenc._core.arrays.array import (
     device_of,
     library,
     namespace,
-    numpy_rules,
 )
 from posenc._core.arrays.resample import METHODS, Method, resample
-from posenc._core.errors import ArgumentError, bad_argument, bad_spec, suggest
+from posenc._core.calls import checked_call, numpy_rules
+from posenc._core.errors import ArgumentError, bad_argument, bad_spec
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
 from posenc.encodings.bias.offset_table import OffsetTable
@@ -35,6 +35,7 @@ from posenc.functional.arguments.common import Array, name_of, parameters
 
 
 @compile_time
+@checked_call
 def init(spec: Spec, seed: int = 0) -> dict[str, np.ndarray]:
     """The first parameters of a learned encoding.
 
@@ -167,12 +168,6 @@ def resize(
     >>> params["weight"].shape
     (4098, 6)
     """
-    if how not in HOW:
-        raise bad_argument("resize: how", " or ".join(map(repr, HOW)), repr(how), suggest(how, HOW))
-    if method not in METHODS:
-        raise bad_argument(
-            "resize: method", "a way to interpolate", repr(method), suggest(method, METHODS)
-        )
     if how != "interpolate" and method != METHODS[0]:
         raise ArgumentError(f"resize: method is of interpolation, and how={how!r} does none.")
     layout = _offsets_of(spec) if how == "interpolate" else None
@@ -347,6 +342,7 @@ def _sinusoid(weight: Array, kept: int, expected: int, xp: Any) -> Array:
 
 
 @compile_time
+@checked_call
 def _unit_rows(width: int, first: int, end: int) -> np.ndarray:
     """Rows of sinusoids whose root mean square is 1, float64."""
     plain, numpy = Sinusoidal(width), library(np)

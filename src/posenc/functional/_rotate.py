@@ -11,10 +11,11 @@ from posenc._core.arrays.array import (
     compute_dtype,
     is_divided,
     namespace,
-    numpy_rules,
+    rectangular,
     result_dtype,
+    same_library,
 )
-from posenc._core.calls import own_arguments, refuse
+from posenc._core.calls import numpy_rules, own_arguments, refuse, refuse_unfit
 from posenc._core.errors import bad_argument, bad_spec
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.pairing import PAIRINGS, Order, Pairing, turn
@@ -83,7 +84,8 @@ def rotate(
     inverse : bool
         Whether to undo the rotation instead.
     length : int or array, optional
-        Length of the sequence, cached tokens included, for scalings that depend on it. An array of
+        Length of the sequence, cached tokens included, for scalings that depend on it, and for no
+        others: which tokens `x` holds is said by `positions`. An array of
         shape () may have a value that is not known yet (in compiled code) for rules of two sets of
         frequencies (`LongRoPE`), and then the reference computes both.
     inplace : bool
@@ -121,9 +123,14 @@ def rotate(
         refuse(rotate, (spec, x, *more), others)
     inputs = ((x, role),)
     options = positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel
-    turned = at_once(spec, inputs, options)
-    if turned is None:
-        turned = run(read(Rotation(spec, inputs, *options)), kernel)
+    try:  # a wrapper would cost one token a frame
+        turned = at_once(spec, inputs, options)
+        if turned is None:
+            turned = run(read(Rotation(spec, inputs, *options)), kernel)
+    except Exception as error:
+        values = zip(("role", *Rotation._fields[2:]), (role, *options), strict=True)
+        refuse_unfit(error, rotate, (spec, x), dict(values))
+        raise
     return turned[0]
 
 
@@ -228,11 +235,16 @@ def rerotate(
             caller,
             "keys in the order of the weights",
             "output='half'",
-            "Rotate the keys from scratch.",
+            "The turn has moved the channels of such keys: rotate the keys before it anew.",
         )
-    xp, _ = checked(spec, k, caller)
-    old = token_positions(spec, k, old_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
-    new = token_positions(target, k, new_positions, None, seq_dim=seq_dim, xp=xp, caller=caller)
+    xp, _ = checked(spec, k, f"{caller}: k")
+    old, new = (
+        token_positions(each, k, places, None, seq_dim=seq_dim, xp=xp, caller=caller, name=name)
+        for each, places, name in (
+            (spec, old_positions, "old_positions"),
+            (target, new_positions, "new_positions"),
+        )
+    )
     if target == spec:
         warn_of_small_moves(spec, k, old, new, caller)
     return run(Rerotate(spec, target, k, old, new, seq_dim, xp, caller), "auto")
@@ -315,7 +327,10 @@ def apply_rotary(
         places = {"cos": cos, "sin": sin}
         return on_tokens(local, ("x", x), seq_dim, places, caller, last=1, inplace=inplace)
     xp = namespace(x, f"{caller}: x")
-    inner = compute_dtype(result_dtype(x, caller), xp)
+    inner = compute_dtype(result_dtype(x, f"{caller}: x"), xp)
+    for name, array in (("cos", cos), ("sin", sin)):
+        rectangular(f"{caller}: {name}", array)
+        same_library(array, xp, f"{caller}: {name}")
     if tuple(cos.shape) != tuple(sin.shape):
         raise bad_argument(
             caller, "cos and sin of one shape", f"{tuple(cos.shape)} and {tuple(sin.shape)}"

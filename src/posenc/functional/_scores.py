@@ -19,13 +19,13 @@ from posenc._core.arrays.array import (
     library,
     marked,
     namespace,
-    numpy_rules,
     result_dtype,
+    same_library,
 )
+from posenc._core.calls import numpy_rules
 from posenc._core.errors import bad_argument, bad_spec
 from posenc._core.tracing import is_compiling
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.relative.base import Places, RelativeSpec
+from posenc.encodings.api import BiasSpec, Places, RelativeSpec
 from posenc.functional.arguments.common import (
     DIRECT,
     Array,
@@ -75,8 +75,9 @@ def bias(
         A number n for the positions 0 to n - 1, or (q,), or (..., q) with batch axes; for a spec of
         several axes with a trailing axis of that length.
     k_positions : int, or array of integers, optional
-        The same for the keys; those of the queries by default. A side without batch axes serves
-        every row; two sides with batch axes need one batch shape.
+        The same for the keys; those of the queries by default. Two numbers do not say which of more
+        keys fewer queries are: give positions, such as [9] for the last of 10. A side without batch
+        axes serves every row; two sides with batch axes need one batch shape.
     params : mapping of str to array, optional
         The parameters of a learned encoding, as `posenc.init` makes them: of all heads, or of the
         heads asked for.
@@ -225,9 +226,10 @@ def relative(
         content, sides_of = {"q": q, "k": k}, (q_positions, k_positions)
         return _divided_scores(relative, spec, content, sides_of, params=params, heads=heads)
     xp = namespace(q, f"{caller}: q")
-    dtype = result_dtype(q, caller)
-    result_dtype(k, caller)
+    dtype = result_dtype(q, f"{caller}: q")
+    result_dtype(k, f"{caller}: k")
     for name, x in (("q", q), ("k", k)):
+        same_library(x, xp, f"{caller}: {name}")
         if len(x.shape) < 3 or x.shape[-1] != spec.dim:
             raise wrong_shape(f"{caller}: {name}", f"shape (..., heads, {name}, {spec.dim})", x)
     if tuple(q.shape[:-2]) != tuple(k.shape[:-2]):
@@ -307,7 +309,7 @@ def relative_values(
     if not spec.on_values:
         raise bad_spec(caller, "an encoding that acts on values", repr(spec))
     xp = namespace(weights, f"{caller}: weights")
-    dtype = result_dtype(weights, caller)
+    dtype = result_dtype(weights, f"{caller}: weights")
     if len(weights.shape) < 3:
         raise wrong_shape(f"{caller}: weights", "shape (..., heads, q, k)", weights)
     keys = weights.shape[-1]

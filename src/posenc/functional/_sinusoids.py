@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name, library
-from posenc._core.arrays.coordinates import integers
+from posenc._core.arrays.coordinates import on_host
+from posenc._core.calls import checked_call
 from posenc._core.errors import SpecError, bad_argument, bad_spec
+from posenc._core.grouping import grouped
 from posenc._core.numeric.resolution import first_collision
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import compile_time
@@ -24,6 +26,7 @@ from posenc.functional.arguments.tokens import with_axes
 
 
 @compile_time
+@checked_call
 def frequencies(spec: Spec) -> np.ndarray:
     """The frequency of each pair, in radians per position.
 
@@ -56,6 +59,7 @@ def frequencies(spec: Spec) -> np.ndarray:
 
 
 @compile_time
+@checked_call
 def wavelengths(spec: Spec) -> np.ndarray:
     """The wavelength of each pair, in positions: 2 pi / frequency.
 
@@ -89,6 +93,7 @@ def wavelengths(spec: Spec) -> np.ndarray:
 
 
 @compile_time
+@checked_call
 def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) -> Any:
     """The first two positions whose rows are the same numbers in a dtype.
 
@@ -147,13 +152,21 @@ def resolution(spec: Sinusoidal, dtype: Any = "float32", *, limit: int = 2**22) 
 
 def _sinusoidal(spec: Any, verb: str) -> Any:
     if not isinstance(spec, Spec):
-        raise bad_argument(verb, "a spec such as posenc.Sinusoidal(512)", name_of(spec))
+        raise bad_argument(
+            verb,
+            "a spec such as posenc.Sinusoidal(512)",
+            name_of(spec),
+            'A plan has one for each layer: plan["attention"].spec.'
+            if hasattr(spec, "layers")
+            else "",
+        )
     if not hasattr(spec, "matrix"):
         raise bad_spec(verb, "an encoding with sinusoidal phases", name_of(spec))
     return spec
 
 
 @compile_time
+@checked_call
 def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
     """The linear operator that moves every row of a table by `k` positions.
 
@@ -189,7 +202,7 @@ def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
     True
     """
     spec = _whole(spec, "shift")
-    cos, sin = _angles(spec, np.asarray(k), "shift: k")
+    cos, sin = _angles(spec, k, "shift: k")
     if cos.ndim != 1:
         raise bad_argument("shift: k", "one shift for the whole table", f"shape {np.shape(k)}")
     sines, cosines = _channels(spec)
@@ -202,6 +215,7 @@ def shift(spec: Sinusoidal, k: int | Sequence[int]) -> np.ndarray:
 
 
 @compile_time
+@checked_call
 def similarity(spec: Sinusoidal, offsets: Any) -> np.ndarray:
     """The dot product of two rows as a function of their distance.
 
@@ -233,7 +247,7 @@ def similarity(spec: Sinusoidal, offsets: Any) -> np.ndarray:
     array([32.   , 30.917, 21.052])
     """
     spec = _whole(spec, "similarity")
-    cos, _ = _angles(spec, np.asarray(offsets), "similarity: offsets")
+    cos, _ = _angles(spec, offsets, "similarity: offsets")
     flat = cos.reshape(-1, cos.shape[-1])
     sums = np.array([math.fsum(row) for row in flat.tolist()]).reshape(cos.shape[:-1])
     return sums * spec.magnitude.table(spec.dim) ** 2
@@ -252,11 +266,11 @@ def _whole(spec: Any, verb: str) -> Sinusoidal:
     return spec
 
 
-def _angles(spec: Sinusoidal, k: np.ndarray, caller: str) -> tuple[np.ndarray, np.ndarray]:
+def _angles(spec: Sinusoidal, k: Any, caller: str) -> tuple[np.ndarray, np.ndarray]:
     """Cosine and sine of k times the frequencies, float64, whatever the start and phase."""
     xp = library(np)
     plain = spec.replace(phase="exact", arrangement=spec.arrangement.replace(start=0, pad=None))
-    rows = with_axes(plain.axes, integers(k, xp=xp, caller=caller), f"{caller}: positions")
+    rows = with_axes(plain.axes, on_host(k, caller), f"{caller}: positions")
     both: tuple[np.ndarray, np.ndarray] = plain.matrix.cos_sin(
         rows, plain.arrays, dtype=xp.float64, xp=xp
     )
@@ -271,6 +285,7 @@ def _channels(spec: Sinusoidal) -> tuple[np.ndarray, np.ndarray]:
 
 
 @compile_time
+@checked_call
 def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
     """The channels of one convention in the order of another.
 
@@ -308,28 +323,21 @@ def reorder(source: TableSpec, target: TableSpec) -> np.ndarray:
             raise bad_argument("reorder", "two sinusoidal tables", name_of(spec))
     if source.dim != target.dim:
         raise bad_spec("reorder", "two tables of one width", f"{source.dim} and {target.dim}")
-    _same_rows(source, target)
-    channels: dict[Hashable, list[int]] = {}
-    for channel, label in enumerate(_labels(source)):
-        channels.setdefault(label, []).append(channel)
+    for what, a, b in (
+        ("axes", sorted(source.axes), sorted(target.axes)),
+        ("phase", getattr(source, "phase", ""), getattr(target, "phase", "")),
+        ("start", _start(source), _start(target)),
+        ("scale", _scale(source), _scale(target)),
+    ):
+        if a != b:
+            raise bad_spec("reorder", f"the same {what} in both tables", f"{a} and {b}")
+    channels = grouped((label, channel) for channel, label in enumerate(_labels(source)))
     order = []
     for channel, label in enumerate(_labels(target)):
         if not channels.get(label):
             raise SpecError(_explained(source, target, channel))
         order.append(channels[label].pop(0))
     return np.array(order, dtype=np.int64)
-
-
-def _same_rows(source: Any, target: Any) -> None:
-    """Raise unless rows, scales and the arithmetic are the same."""
-    for what, a, b in (
-        ("axes", sorted(source.axes), sorted(target.axes)),
-        ("phase", source.phase, target.phase),
-        ("start", _start(source), _start(target)),
-        ("scale", _scale(source), _scale(target)),
-    ):
-        if a != b:
-            raise bad_spec("reorder", f"the same {what} in both tables", f"{a} and {b}")
 
 
 def _start(spec: Any) -> Any:

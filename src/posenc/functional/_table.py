@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from posenc import kernels
+from posenc._core.annotations import MOST
 from posenc._core.arrays.array import (
     device_of,
     dtype_named,
     is_divided,
+    library,
     namespace,
-    numpy_rules,
     result_dtype,
 )
+from posenc._core.calls import numpy_rules
 from posenc._core.tracing import is_compiling
 from posenc.encodings.table.base import TableSpec
 from posenc.functional.arguments.common import (
@@ -100,10 +104,10 @@ def table(
     out = dtype_named("float32" if dtype is None else dtype, xp, caller)
     # A kernel that counts by itself needs no array of positions, which would take longer to
     # make than a small table does.
-    counts = type(positions) is int and positions >= 0 and len(spec.axes) == 1
+    counts = type(positions) is int and 0 <= positions < MOST and len(spec.axes) == 1
     places: Any = (
         kernels.Counted(positions, device)
-        if counts and not is_compiling()
+        if counts and not is_compiling() and not (device and xp is library(np))
         else asked_positions(spec, positions, xp=xp, device=device, caller=caller)
     )
     learned = parameters(spec, params, xp=xp, device=device, caller=caller)
@@ -178,7 +182,7 @@ def add(
             spec, x, params, positions=positions, offset=offset, seq_dim=seq_dim, kernel=kernel
         )
     xp = namespace(x, f"{caller}: x")
-    result_dtype(x, caller)
+    result_dtype(x, f"{caller}: x")
     shape = tuple(x.shape)
     if len(shape) < 2 or shape[-1] != spec.dim:
         raise wrong_shape(f"{caller}: x", f"shape (..., seq, {spec.dim})", x)

@@ -222,8 +222,18 @@ class Sinusoids:
         `result` is of the shape and dtype of `array`, and may be `array` itself.
         """
 
-def check_near(q_positions: Array, k_positions: Array) -> None:
-    """Raise `ValueError` unless every distance between two rows of positions fits 64 bits."""
+def check_near(
+    q_positions: Array,
+    k_positions: Array,
+    rows: Array | None = None,
+    ends: tuple[int, int] = (0, 0),
+    backward: bool = False,
+) -> None:
+    """Raise `ValueError` unless every distance between two rows of positions fits 64 bits.
+
+    To `rows`, int64 of shape (1, q, k), goes clip(key - query, *ends) - ends[0], or that of
+    query - key where it is `backward`.
+    """
 
 def alibi(
     result: Array,

@@ -14,7 +14,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from posenc._core.arrays.array import Array, is_strict, is_torch, numpy_rules
+from posenc._core.arrays.array import Array, is_torch
+from posenc._core.calls import is_strict, numpy_rules
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.tracing import is_compiling
 from posenc.kernels import plans, reference
@@ -93,10 +94,7 @@ class Gpu:
     def why_not(self, request: Request) -> str | None:
         """Why it cannot do what is asked, or None."""
         if isinstance(request, Rotate):
-            pairing = request.spec.channels
-            reason = plans.why_no_turning(request)
-            if pairing.blocks or pairing.output != "same":
-                reason = reason or "pairs in blocks, or a result in another order"
+            reason = plans.why_no_turning(request) or plans.why_other_order(request.spec)
             arrays, places = request.arrays, request.positions
         else:
             assert isinstance(request, Add)  # noqa: S101 - for the type checker
@@ -173,7 +171,7 @@ def run(request: Request, kernel: str) -> Any:
         check_kernel(kernel, request.caller)
         raise bad_argument(
             f"{request.caller}: kernel={kernel!r}",
-            "what it computes",
+            "a call that it can compute",
             reason,
             "kernel='auto' falls back on the reference.",
         )
@@ -208,7 +206,8 @@ def _left_to_tracer(request: Request) -> bool:
     if torch is None:
         return False
     if torch.compiler.is_compiling():
-        if not isinstance(request, Rotate) or _exporting(torch):
+        exporting = getattr(torch.compiler, "is_exporting", lambda: True)  # torch 2.6 cannot say
+        if not isinstance(request, Rotate) or exporting():
             return True
         x = request.arrays[0]
         # The compiler knows the length 1 from all others, without a condition in the graph.
@@ -218,14 +217,9 @@ def _left_to_tracer(request: Request) -> bool:
     return traced() is not None
 
 
-def _exporting(torch: Any) -> bool:
-    # torch 2.6 cannot say.
-    return torch.compiler.is_exporting() if hasattr(torch.compiler, "is_exporting") else True
-
-
 def _why_not(candidate: Candidate, request: Request) -> str | None:
     if type(request) not in candidate.operations:
-        return "no such operation there"
+        return "it has no such operation"
     if is_compiling():
         from posenc.kernels.torch.state import absent_here
 
@@ -239,8 +233,8 @@ def report() -> list[dict[str, Any]]:
     for operation, kind in OPERATIONS.items():
         for candidate in CANDIDATES:
             there = kind in candidate.operations
-            reason = candidate.absent() if there else "no such operation there"
+            reason = candidate.absent() if there else "it has no such operation"
             rows.append((operation, candidate.name, reason is None, reason or candidate.about))
         rows.append((operation, "reference", True, "any array library, dtype and spec"))
-    rows.append(("relative", "reference", True, "the only one there is for content"))
+    rows.append(("relative", "reference", True, "the only kernel of this operation"))
     return [dict(zip(("op", "kernel", "runs", "reason"), row, strict=True)) for row in rows]

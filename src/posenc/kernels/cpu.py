@@ -63,6 +63,8 @@ def move(request: Rerotate) -> Array:
     if is_jax(x):
         return lent(move, request, x)
     _, plan, alike = moving(spec, target)
+    if isinstance(new, np.ndarray):
+        new = new.astype(np.int64)  # the integers of JAX may not hold a difference
     places = new - old if alike else plans.sides_of_move(old, new, xp)
     result = _empty(x.shape, x.dtype, x)
     plan.turn((x,), (result,), places, seq_dim, threads())
@@ -261,7 +263,7 @@ def _why_not_bias(request: Bias) -> str | None:
     odd = isinstance(spec, T5) and spec.buckets % 2 and spec.direction == "bidirectional"
     float16 = request.dtype == getattr(request.xp, "float16", None)
     why = (
-        (isinstance(spec, ALiBi) and spec.slopes == "learned", "learned slopes"),
+        (isinstance(spec, ALiBi) and spec.recipe == "learned", "learned slopes"),
         (odd, "an odd number of buckets for two directions"),
         (sides.lead, "positions that differ from row to row"),
         (sides.seen is None and is_jax(sides.q[0]), "positions that JAX traces"),

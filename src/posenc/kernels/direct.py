@@ -21,18 +21,22 @@ from posenc.kernels.plans import FAR
 from posenc.kernels.torch.state import NARROW, PLAIN, followed
 
 _version = torch.autograd.graph.increment_version
-_int64 = torch.int64
+_int64, _strided = torch.int64, torch.strided
 REFUSALS = (ValueError, TypeError, BufferError)  # of the compiled code, with nothing written
 
 
 def _plain(x: Any, grad: bool) -> bool:
     """Whether the memory of an array is its contents, and nobody wants a gradient."""
-    return type(x) in PLAIN and x.is_cpu and not (grad and x.requires_grad) and not x.is_neg()
+    if type(x) not in PLAIN or x.layout is not _strided or x.is_nested:
+        return False
+    return x.is_cpu and not (grad and x.requires_grad) and not x.is_neg()
 
 
 def _are_places(positions: Any, x: Tensor, seq_dim: int) -> bool:
     """Whether positions are those of rows of a batch, or one row for all."""
     if type(positions) is not Tensor or positions.dtype is not _int64:
+        return False
+    if positions.layout is not _strided or positions.is_nested or positions.is_neg():
         return False
     shape, whole = positions.shape, x.shape
     fits = len(shape) == 1 or (len(shape) == 2 and len(whole) == 4)
@@ -55,7 +59,7 @@ def rotated(
         plan = spec.plans["direct", inverse]
     except (AttributeError, KeyError):
         return None
-    if followed() or type(seq_dim) is not int:
+    if followed() or type(seq_dim) is not int or type(inplace) is not bool:
         return None
     grad = torch.is_grad_enabled()
     arrays = []
@@ -112,7 +116,8 @@ def moved(spec: Any, target: Any, k: Any, old: Any, new: Any, seq_dim: Any) -> T
         return None
     places = new - old if alike else torch.stack((new, old), -1)
     # Small moves in half precision are warned of.
-    if alike and k.dtype is not torch.float32 and int(places.abs().max()) < FAR:
+    narrow = alike and k.dtype is not torch.float32 and places.numel()
+    if narrow and int(places.abs().max()) < FAR:
         return None
     result = torch.empty_like(k, memory_format=torch.contiguous_format)
     try:
@@ -132,12 +137,12 @@ def biased(spec: Any, q: Any, k: Any, params: Any, dtype: Any, device: Any) -> T
         return None
     k = q if k is None else k
     dtype = torch.float32 if dtype is None else dtype
-    if followed() or dtype not in NARROW[:2]:
+    if followed() or type(dtype) is not torch.dtype or dtype not in NARROW[:2]:
         return None
     for side in (q, k):
         if not _plain(side, False) or side.dtype is not _int64 or side.ndim != 1:
             return None
-    if not (device is None or device == q.device):
+    if not (device is None or (type(device) is torch.device and device == q.device)):
         return None
     if shape is not None:
         if type(params) is not dict or len(params) != 1 or "weight" not in params:
@@ -145,7 +150,7 @@ def biased(spec: Any, q: Any, k: Any, params: Any, dtype: Any, device: Any) -> T
         weight = params["weight"]
         if not _plain(weight, torch.is_grad_enabled()) or weight.shape != shape:
             return None
-    elif params:
+    elif params is not None:
         return None
     result = torch.empty((spec.heads, len(q), len(k)), dtype=dtype)
     try:
@@ -162,9 +167,10 @@ def scored(
     if torch.compiler.is_compiling():
         return None
     try:
-        near, shapes = spec.plans["relative"]
+        near, shapes, clipping = spec.plans["relative"]
     except (AttributeError, KeyError):
         return None
+    params = {} if params is None else params
     if followed() or type(params) is not dict or params.keys() != shapes.keys():
         return None
     for x in (q, k, *params.values()):
@@ -177,13 +183,14 @@ def scored(
     if len(whole) < 3 or whole[:-2] != keys[:-2] or whole[-1] != spec.dim or keys[-1] != spec.dim:
         return None
     for side, count in ((q_positions, whole[-2]), (k_positions, keys[-2])):
-        if type(side) is not Tensor or side.dtype is not _int64 or side.shape != (count,):
+        if not _plain(side, False) or side.dtype is not _int64 or side.shape != (count,):
             return None
+    rows = None if clipping is None else torch.empty((1, whole[-2], keys[-2]), dtype=_int64)
     try:
-        near(q_positions, k_positions)
+        near(q_positions, k_positions, rows, *clipping or ())
     except REFUSALS:
         return None
     values = {**constants(spec, q_positions), **params} if spec.texts else params
-    at = Places((q_positions.view(1, -1, 1),), (k_positions.view(1, 1, -1),))
+    at = Places((q_positions.view(1, -1, 1),), (k_positions.view(1, 1, -1),), rows)
     scores: Tensor = spec.score(q, k, at, values, dtype=torch.float32, xp=compat)
     return scores

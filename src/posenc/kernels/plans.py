@@ -15,10 +15,8 @@ import numpy as np
 from posenc._core.arrays.array import dtype_name
 from posenc._core.spec.checks import texts_of
 from posenc._core.tracing import compile_time
-from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.api import RelativeSpec, RotarySpec, TableSpec, columns
 from posenc.encodings.rotary.rope import RoPE
-from posenc.encodings.table.base import TableSpec, columns
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.kernels.requests import CosSin, Packed, Positions, Rotate
 from posenc.positions import packed
@@ -82,6 +80,12 @@ def why_no_pairs(spec: RotarySpec) -> str | None:
     if spec.phase == "float32":
         return "phase='float32', whose bits are those of the array library"
     return "attention factors that differ by axis, where it takes one" if spec.uneven else None
+
+
+def why_other_order(spec: RotarySpec) -> str | None:
+    """Why the channels of a spec are not in the one order that all kernels turn, or None."""
+    other = spec.channels.blocks or spec.channels.output != "same"
+    return "pairs in blocks, or a result in another order" if other else None
 
 
 def turning(spec: RotarySpec, *, inverse: bool, transposed: bool = False) -> Turning:
@@ -178,7 +182,7 @@ def column_phases(spec: Sinusoidal) -> Columns:
 MISSING = Path(__file__).with_name("_native_missing.txt")
 # The cache of pip keeps what it built without a compiler, and would install it once more.
 AGAIN = "install posenc again by pip install --force-reinstall --no-cache-dir --no-deps"
-INTERFACE = 2  # of the compiled module that these calls are written for
+INTERFACE = 3  # of the compiled module that these calls are written for
 
 
 @functools.cache
@@ -286,7 +290,7 @@ def remember_scores(spec: Any) -> None:
     """Let one token of a relative encoding go unread, where no position is out of its range."""
     free = type(spec).check_positions is RelativeSpec.check_positions and len(spec.axes) == 1
     if free and spec.heads is None and not isinstance(native(), str):
-        spec.plans["relative"] = native().check_near, spec.shapes
+        spec.plans["relative"] = native().check_near, spec.shapes, spec.clipping
 
 
 def threads() -> int:

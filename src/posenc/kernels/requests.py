@@ -16,9 +16,7 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.words import Halves, Words
 from posenc._core.positions.counting import offset
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.rotary.base import Role, RotarySpec
-from posenc.encodings.table.base import TableSpec
+from posenc.encodings.api import BiasSpec, Role, RotarySpec, TableSpec
 from posenc.positions import packed
 
 

@@ -78,9 +78,11 @@ def _chosen(choice: Choice, text: str) -> Verdict:
         return Verdict("unreadable", f"an empty line answers nothing; type one of {listed}.")
     texts = {" ".join(shown.lower().split()): name for name, shown in choice.options}
     name = named.get(text.lower().rstrip(".)")) or texts.get(" ".join(text.lower().split()))
-    if name is None:
-        return Verdict("unreadable", f"{_shown(text)} is none of {listed}.")
-    return Verdict("right" if name == choice.right else "wrong")
+    return (
+        Verdict("unreadable", f"{_shown(text)} is none of {listed}.")
+        if name is None
+        else Verdict("right" if name == choice.right else "wrong")
+    )
 
 
 def _typed(number: Number, text: str) -> Verdict:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from importlib import resources
 from typing import Any, NamedTuple
 
-from posenc._core.errors import bad_argument, refuse_data, suggest
+from posenc._core.errors import one_of, refuse_data
 from posenc.learn._content import Transcript, evaluate, fill, fresh, run
 
 # In the order in which they are best read.
@@ -192,8 +192,7 @@ def lesson(topic: str) -> Lesson:
 
 def content_of(topic: str) -> dict[str, Any]:
     """The content file of a topic; raises for what is none."""
-    if topic not in TOPICS:
-        raise bad_argument("learn", "a topic", repr(topic), suggest(topic, TOPICS))
+    one_of(topic, TOPICS, "learn", "a topic")
     return load(topic)
 
 

@@ -1,4 +1,4 @@
-"""Lessons as Markdown, for the documentation: `python -m posenc.learn docs/learn`.
+"""Lessons as Markdown, and the quiz as a page; `tools/learn_pages.py` writes those of the docs.
 
 Blocks of code carry the output that they had here, so that the tests of the documentation, which
 run them again, see any difference. The build of the documentation writes `see/TOPIC.png`,
@@ -12,14 +12,11 @@ import hashlib
 import json
 from html import escape
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
-from posenc._core.io.outputs import write_whole
-from posenc.learn._content import Transcript, fill
-from posenc.learn.lessons import Lesson, See, lesson, load, topics
+from posenc.learn._content import Transcript
+from posenc.learn.lessons import Lesson, See, lesson, topics
 from posenc.learn.questions import Choice, Question, Sketch, question, question_ids, svg
-from posenc.learn.tour import stops
 
 FENCE = "```"
 SEEDS = range(1, 5)  # draws of each question of the quiz in the browser; 0 is that of the lessons
@@ -46,39 +43,7 @@ def page(topic: str) -> str:
     """
     text = lesson(topic)
     imported = {source for part in text.sections for source, _ in part.transcript.steps}
-    return _joined([*_lesson(text), *_questions(topic, imported)])
-
-
-def index() -> str:
-    """The page that leads to all others."""
-    data = load("index")
-    values = {
-        "questions": sum(len(question_ids(topic)) for topic in topics()),
-        "topics": len(topics()),
-        "stops": len(stops()),
-    }
-    lines = [f"- [{lesson(topic).title}]({topic}.md): {lesson(topic).lead}" for topic in topics()]
-    lines.append(f"- [{data['tour']['title']}](tour.md): {data['tour']['lead']}")
-    toctree = [f"{FENCE}{{toctree}}", ":maxdepth: 1", ":hidden:", "", *topics(), "tour", FENCE]
-    text = fill(data["text"], values, "learn: index")
-    return _joined([f"# {data['title']}", text, "\n".join(lines), "\n".join(toctree)])
-
-
-def tour() -> str:
-    """The page of the tour: what its stops ask; the explorer shows them."""
-    data = load("index")["tour"]
-    text = fill(data["text"], {"stops": len(stops())}, "learn: tour").strip()
-    asked = "\n".join(f"{n}. {here.title}" for n, here in enumerate(stops(), 1))
-    return _joined([f"# {data['title']}", data["lead"], text, asked])
-
-
-def write(folder: Path) -> list[Path]:
-    """Write every page into a folder, and say which they are."""
-    files = {folder / "index.md": index(), folder / "tour.md": tour()}
-    files |= {folder / f"{topic}.md": page(topic) for topic in topics()}
-    for file, text in files.items():
-        write_whole(file, text)
-    return list(files)
+    return joined([*_lesson(text), *_questions(topic, imported)])
 
 
 def _lesson(content: Lesson) -> list[str]:
@@ -207,5 +172,6 @@ def _described(asked: Question) -> dict[str, Any]:
     }
 
 
-def _joined(parts: list[str]) -> str:
+def joined(parts: list[str]) -> str:
+    """The parts of a page, a line apart."""
     return "\n\n".join(parts) + "\n"

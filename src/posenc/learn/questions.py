@@ -25,7 +25,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Literal, NamedTuple
 
-from posenc._core.errors import bad_argument, bad_data, refuse_data, suggest
+from posenc._core.errors import bad_data, one_of, refuse_data
 from posenc.learn._content import Draw, Transcript, evaluate, fill, fresh, run
 from posenc.learn.lessons import TOPICS, content_of, facts_of
 
@@ -59,8 +59,9 @@ class Sketch(NamedTuple):
 def sketch_of(title: str, rows: Mapping[str, Sequence[float]], caller: str) -> Sketch:
     """The picture of rows that were computed."""
     picture = Sketch(title, tuple((k, tuple(map(float, v))) for k, v in rows.items()))
-    if not picture.rows or any(not 2 <= len(values) <= MOST for _, values in picture.rows):
-        raise bad_data(caller, f"rows of 2 to {MOST:,} numbers", [len(v) for _, v in picture.rows])
+    lengths = [len(values) for _, values in picture.rows] or [0]
+    fits = 2 <= min(lengths) <= max(lengths) <= MOST
+    refuse_data(not fits, caller, f"rows of 2 to {MOST:,} numbers", lengths)
     return picture
 
 
@@ -245,8 +246,7 @@ def question(topic: str, id: str, seed: int = 0) -> Question:  # noqa: A002
     True
     """
     templates = _templates(topic)
-    if id not in templates:
-        raise bad_argument(f"learn: {topic}", "a question", repr(id), suggest(id, templates))
+    one_of(id, templates, f"learn: {topic}", "a question")
     return make(topic, templates[id], seed)
 
 

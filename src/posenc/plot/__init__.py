@@ -36,7 +36,7 @@ def __getattr__(name: str) -> Any:
     from posenc.plot.draw import pictures  # matplotlib is loaded when something is drawn
 
     picture = getattr(pictures, name)
-    globals()[name] = picture if isinstance(picture, type) else _checked_call(picture)
+    globals()[name] = picture if isinstance(picture, type) else _checked_call(picture, {})
     return globals()[name]
 
 

@@ -7,6 +7,7 @@ compared with the rows that the library gives.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import math
 from collections.abc import Mapping
@@ -19,8 +20,7 @@ from posenc._core.errors import PositionError, bad_argument, suggest
 from posenc._core.numeric.matrix import DenseMatrix, PhaseMatrix
 from posenc._core.numeric.phase import steps
 from posenc._core.spec.spec import Spec
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.table.base import TableSpec
+from posenc.encodings.api import RotarySpec, TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.functional import cos_sin, table
 from posenc.plot.rows import refuse, require
@@ -144,13 +144,10 @@ class TableSource:
         """The number of positions there are, None where there is no end."""
         if self.sides:
             return math.prod(self.sides)
-        table, low, high = inner(self.spec), 0, ENDLESS
+        table = inner(self.spec)
         if not isinstance(table, TableSpec) or _exist(table, ENDLESS):
             return None
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if _exist(table, middle) else (low, middle)
-        return low
+        return bisect.bisect_left(range(1, ENDLESS), 1, key=lambda n: not _exist(table, n))
 
     def usual(self, most: int = USUAL) -> int:
         """Positions drawn unasked: a few, or all of a grid or table."""

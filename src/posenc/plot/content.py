@@ -96,11 +96,13 @@ def random_content(
     origin = "Queries and keys are random vectors of seed 0, the same for the same word."
     name, rows = stored or ("", inputs[:0])
     if name and rows.shape[1] != width:
-        origin += f" {name} is {rows.shape[1]} wide, not {width}: set d to that to use it."
+        origin += (
+            f" {name} is {rows.shape[1]} wide, not {width}: set d to {rows.shape[1]} to use it."
+        )
     elif name:
         kinds = list(dict.fromkeys(words))
         inputs = rows[[kinds.index(word) % len(rows) for word in words]].astype(np.float64)
-        origin = f"Words are rows of {name}, in the order of new words; a head of seed 0."
+        origin = f"Each new word takes the next row of {name}; the head is random, of seed 0."
     weights = _projections(width, dim, f"head {head}")
     q, k, v = (_product(inputs, weight) for weight in weights)
     return Content(tuple(words), inputs, q, k, v, weights, origin, head)

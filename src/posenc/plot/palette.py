@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple, cast, get_args
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import one_of
 
 ThemeName = Literal["light", "dark", "print"]
 THEMES: tuple[str, ...] = get_args(ThemeName)
@@ -37,13 +37,6 @@ SINGLE = {
     "dark": (0.82, 0.090, 250.0),
     "print": (0.36, 0.120, 258.0),
 }
-# Lightness and its swing, and chroma, of the circle of angles.
-CIRCLE = {
-    "light": (0.66, 0.12, 0.100),
-    "dark": (0.70, 0.12, 0.100),
-    "print": (0.62, 0.14, 0.095),
-}
-CIRCLE_HUE = 250.0
 
 _LAB_TO_LMS = np.array(
     [
@@ -97,8 +90,7 @@ _CURVE_LIGHTNESS = {"light": 0.0, "dark": 0.22, "print": -0.06}
 
 def check_theme(name: str) -> ThemeName:
     """The name of a theme, or an error that suggests one."""
-    if name not in THEMES:
-        raise bad_argument("theme", "one of the themes", repr(name), suggest(name, THEMES))
+    one_of(name, THEMES, "theme")
     return cast("ThemeName", name)
 
 
@@ -127,26 +119,6 @@ def sequential(name: str = "light") -> np.ndarray:
     light, chroma, hue = SINGLE[check_theme(name)]
     t, neutral = np.linspace(0.0, 1.0, 256), NEUTRAL[name]
     return _fixed(_bytes(neutral + (light - neutral) * t, chroma * t, np.full(256, hue)))
-
-
-@functools.lru_cache(maxsize=8)
-def cyclic(name: str = "light") -> np.ndarray:
-    """The map of angles: entry k is k/256 of a turn, and the last meets the first."""
-    light, swing, chroma = CIRCLE[check_theme(name)]
-    turn = np.linspace(0.0, 2 * np.pi, 4097)
-
-    def path(angle: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        return (
-            light - swing * np.cos(angle),
-            np.full_like(angle, chroma),
-            CIRCLE_HUE + np.rad2deg(angle),
-        )
-
-    # Points at even distances along the closed curve, so that equal angles look equally far apart.
-    along = np.concatenate(
-        [[0.0], np.cumsum(np.linalg.norm(np.diff(_lab(*path(turn)), axis=0), axis=1))]
-    )
-    return _fixed(_bytes(*path(np.interp(np.arange(256) / 256 * along[-1], along, turn))))
 
 
 @functools.lru_cache(maxsize=8)

@@ -48,9 +48,14 @@ GRID = Take("grid", "grid", f"{CELLS} first.")
 PLACED = (POSITIONS, LENGTH, GRID)
 HEIGHT = Take("height", "pixels", "Pixels of the panel, at most.")
 PRODUCT = Take(
-    "kind", "word", "Of two rows. [default: dot]", "product", ("dot", "cosine"), ("--kind",)
+    "kind",
+    "word",
+    "The product of two rows. [default: dot]",
+    "product",
+    ("dot", "cosine"),
+    ("--kind",),
 )
-SEED = Take("seed", "integer", "Of random embeddings. [default: 0]")
+SEED = Take("seed", "integer", "Seed of random embeddings. [default: 0]")
 OFFSETS = Take("offsets", "range", "Distances. [default: 512]")
 
 SINUSOIDAL: dict[str, Any] = {"type": "Sinusoidal", "dim": 128}
@@ -244,7 +249,7 @@ ROWS = (
             ),
             Take("pairs", "list", "Whose dials are drawn."),
             OFFSETS._replace(help="Distances. [default: 64]"),
-            SEED._replace(help="Of the random query and key. [default: 0]"),
+            SEED._replace(help="Seed of the random query and key. [default: 0]"),
             LENGTH,
         ),
         difference="terms",
@@ -318,7 +323,7 @@ ROWS = (
         options=(
             Take("within", "range", "The range of positions."),
             Take(
-                *("conventions", "word", "Whether to try siblings of the stated convention."),
+                *("conventions", "word", "Whether to try conventions beside the stated one."),
                 words=("siblings", "stated"),
             ),
         ),

@@ -11,13 +11,13 @@ import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
 from posenc import positions as _positions
 from posenc import registry
 from posenc._core.calls import checked_call
-from posenc._core.errors import bad_argument, bad_data, bad_spec, suggest
-from posenc._core.foreign import Package
+from posenc._core.errors import bad_argument, bad_spec, one_of, refuse_data, suggest
+from posenc._core.foreign import PACKAGES, Package
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.plan import Entry, Plan
 from posenc._core.spec.spec import Spec
@@ -42,6 +42,10 @@ __all__ = [
 sys.modules[__name__].__class__ = Package
 
 
+def __getattr__(name: str) -> NoReturn:
+    raise AttributeError(f"posenc.presets has no {name!r}. {PACKAGES['presets']}.")
+
+
 class PlanRow(NamedTuple):
     """What each layer of a published model does: `layers/*.json`."""
 
@@ -62,10 +66,7 @@ class PlanRow(NamedTuple):
         """The plan, with some sizes in place of those of the source."""
         for name, value in sizes.items():
             caller = f"plan {self.name!r}"
-            if name not in self.sizes:
-                raise bad_argument(
-                    caller, "a size of the plan", repr(name), suggest(name, self.sizes)
-                )
+            one_of(name, self.sizes, caller, "a size of the plan")
             _check_integer(f"{caller}: {name}", value)
         known = {**self.sizes, **sizes}
         layers = known.pop("layers")
@@ -242,6 +243,7 @@ def row(name: str) -> Preset:
 
 
 @compile_time
+@checked_call
 def preset(name: str, dim: int) -> Spec:
     """The spec that a family of models uses.
 
@@ -351,6 +353,5 @@ def cite(name: Any) -> Reference:
         )
     cls = registry.lookup(encoding)
     bibtex = cls.bibtex if issubclass(cls, Spec) else ""
-    if not bibtex:
-        raise bad_data("cite", "an encoding with a reference", encoding)
+    refuse_data(not bibtex, "cite", "an encoding with a paper", encoding)
     return Reference(text, encoding, bibtex, sources)

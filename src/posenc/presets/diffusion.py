@@ -6,8 +6,7 @@ import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from posenc.presets._rows import check, read
-from posenc.presets.row_types_diffusers import DiffusersRow
+from posenc.presets._rows import read
 
 VERSION = "0.42.1"  # of diffusers, in which the rows were read
 
@@ -56,19 +55,11 @@ def _spec(rule: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
     return spec
 
 
-@functools.lru_cache(maxsize=256)
-def transformer(name: str) -> Any:
-    """The row of a class, or None; its rules are checked when it is first asked for."""
-    if row := transformers().get(name):
-        check(DiffusersRow, row, f"configs/diffusers: {name}")
-    return row
-
-
 def rotary_modules(name: str) -> tuple[str, ...]:
     """The attributes of a class of transformers that make its rotations."""
     leaves = (
         rule.get("modules", {}).get(name, rule.get("module"))
-        for rule in (transformer(name) or {"entries": ()})["entries"]
+        for rule in transformers().get(name, {"entries": ()})["entries"]
         if rule.get("name") != "embeddings"
     )
     return tuple(dict.fromkeys(filter(None, leaves)))

@@ -30,13 +30,11 @@ from typing import Annotated, Any, NamedTuple, TypedDict
 
 from posenc._core.errors import bad_argument, bad_spec, closest, suggest
 from posenc._core.foreign import letters
-from posenc.presets._rows import Row, check, of_keys, read, table
-from posenc.presets.config_formats import format_of
-from posenc.presets.row_types import AnyRule, RotaryRule
-from posenc.presets.row_types_gguf import Engine, GgufRotaryRule, LayerPattern, TypeDefaults
+from posenc.presets._rows import Row, of_keys, read, table
+from posenc.presets.row_types import RotaryRule
+from posenc.presets.row_types_gguf import Engine, LayerPattern, TypeDefaults
 
 FOLDER = "configs"
-RULES = {"transformers": list[RotaryRule | AnyRule], "gguf": list[GgufRotaryRule | AnyRule]}
 MISSPELLED = 0.9  # how much alike a key of a config and one that is missing are, at least
 
 
@@ -223,16 +221,11 @@ def families(kind: str = "transformers") -> Mapping[str, Family]:
 
 
 def family(model_type: object, kind: str = "transformers") -> Family | None:
-    """The row of a name, or None; its rules are checked when it is first asked for."""
-    return _checked(model_type, kind) if isinstance(model_type, str) else None
-
-
-@functools.lru_cache(maxsize=1024)
-def _checked(name: str, kind: str) -> Family | None:
-    own = format_of(name)
-    if row := _rows(kind).get(name) if own is None else Family([name], own["entries"]):
-        check(RULES[kind], row.entries, f"{FOLDER}/{kind}: {name}")
-    return row
+    """The row of a name, or None."""
+    if not isinstance(model_type, str):
+        return None
+    own = format_of(model_type)
+    return _rows(kind).get(model_type) if own is None else Family([model_type], own["entries"])
 
 
 def family_of_architectures(architectures: object) -> tuple[str, Family] | None:
@@ -330,3 +323,22 @@ def packing(model_type: object, module: str) -> Packing | None:
     return (
         projection_names().families.get(model_type, {}) if isinstance(model_type, str) else {}
     ).get(module)
+
+
+# --- formats of configs that are not of transformers: `configs/formats.json` ----------------------
+
+# Keys of a row are declared in `tools/rows/formats.py`.
+PREFIX = "format:"  # of the model_type that a config of a format gets
+ConfigFormat = Mapping[str, Any]
+
+
+@functools.lru_cache(maxsize=1)
+def config_formats() -> dict[str, ConfigFormat]:
+    """The rows by their names."""
+    return {row["name"]: row for _, row in read("configs", "formats")}
+
+
+def format_of(model_type: object) -> ConfigFormat | None:
+    """The row of a format by the model_type that its translated configs have."""
+    name = model_type.removeprefix(PREFIX) if isinstance(model_type, str) else ""
+    return config_formats().get(name) if model_type == PREFIX + name else None

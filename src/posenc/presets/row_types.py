@@ -1,7 +1,7 @@
 """The kinds of rows of the JSON files beside this one: every key with its type and its meaning.
 
-A loader refuses a key that its type lacks, and `posenc.presets._rows` holds whole files against
-these types. `docs/rows.md` shows them as tables.
+`make check` holds the files against these types (`tools/check_rows.py`), and refuses a key that its
+type lacks. `docs/rows.md` shows them as tables.
 
 An expression is written in keys of the config: `image_size[0] // patch_size[0]`, or a number. Of
 several, the first that has a value counts. A template is JSON in which an `Expression`, a
@@ -214,6 +214,11 @@ _RotaryRule = TypedDict(
         "base": Annotated[float, "fixed in the code of the family"],
         "base_keys": Annotated[Expressions, "in place of the usual spellings of `rope_theta`"],
         "base_keys_by_type": Annotated[dict[str, list[str]], "the same for types of layers"],
+        "adds": Annotated[
+            dict[str, dict[str, Any]],
+            "what code without a class in transformers takes for keys of rotary parameters that "
+            "are left out, by the rule",
+        ],
         "author_code_keys": Annotated[
             list[str], "keys of the base that only its authors' code reads"
         ],
@@ -261,120 +266,3 @@ _RotaryRule = TypedDict(
 
 class RotaryRule(_RotaryRule, CommonRule, total=False):
     """Queries and keys turn."""
-
-
-Called = TypedDict(
-    "Called",
-    {
-        "key": Annotated[str, "the key of a list with a word for each layer"],
-        "word": Annotated[str, "theirs"],
-    },
-)
-_LayersRule = TypedDict(
-    "_LayersRule",
-    {
-        "stages": Annotated[
-            str, "the key of a list of depths: an entry for each, whose number is `i`"
-        ],
-        "layers_in": Annotated[str, "the key of a list of those layers"],
-        "layers_not_in": Annotated[str, "the key of a list of the other layers"],
-        "layer_count": Annotated[Expressions, "how many layers there are, for either list"],
-        "layers_called": Annotated[Called, "layers that a list calls by a word"],
-        "length": Annotated[Expressions, "the number of positions"],
-        "scale": Annotated[
-            float | ConfigNumber,
-            "what scores are multiplied by, where the spec does not say it",
-        ],
-    },
-    total=False,
-)
-
-
-class LayersRule(_LayersRule, CommonRule, total=False):
-    """Which layers a rule without rotation is of."""
-
-
-_TableRule = TypedDict(
-    "_TableRule",
-    {
-        "table": Required[Annotated[str, "the preset"]],
-        "width": Required[Annotated[Expressions, "its size"]],
-        "fields": Annotated[dict[str, Any], "a template of further fields"],
-    },
-    total=False,
-)
-
-
-class TableRule(_TableRule, LayersRule, total=False):
-    """The spec is that of a preset."""
-
-
-class SpecRule(LayersRule, total=False):
-    """The spec is a template: constants, and what the config says."""
-
-    spec: Required[Annotated[dict[str, Any], "the template"]]
-
-
-class ConvolutionRule(LayersRule, total=False):
-    """A convolution stands for positions."""
-
-    convolution: Required[
-        Annotated[
-            str | list[str],
-            "what it is, with expressions in braces; the first of which all have a value",
-        ]
-    ]
-
-
-class NoPositionsRule(LayersRule, total=False):
-    """There are no positions."""
-
-    no_positions: Required[Annotated[Literal[True], "that there are none"]]
-
-
-class RefusedRule(CommonRule, total=False):
-    """Nothing here can say what the code does."""
-
-    refused_because: Required[Annotated[str, "the reason"]]
-
-
-class UnknownRule(CommonRule, total=False):
-    """The config does not say what the model is."""
-
-    unknown_because: Required[Annotated[str, "the reason"]]
-
-
-Meaning = TypedDict(
-    "Meaning",
-    {
-        "keys": Required[Annotated[list[str], "keys of configs that no entry of a plan can say"]],
-        "means": Required[Annotated[str, "what they mean, in a sentence"]],
-        "in_rope_parameters": Annotated[bool, "whether they stand among the rotary parameters"],
-    },
-    total=False,
-)
-FamilyRow = TypedDict(
-    "FamilyRow",
-    {
-        "model_types": Required[Annotated[list[str], "how configs name the family, exactly"]],
-        "note": Annotated[str, "what a person should know, in a sentence"],
-    },
-    total=False,
-)
-AnyRule = TableRule | SpecRule | ConvolutionRule | NoPositionsRule | RefusedRule | UnknownRule
-_TransformersFamily = TypedDict(
-    "_TransformersFamily",
-    {
-        "entries": Required[
-            Annotated[list[RotaryRule | AnyRule], "a rule for each encoding it has"]
-        ],
-        "parts": Annotated[
-            dict[str, str], "the family of a sub-config, by its key, whatever it says"
-        ],
-    },
-    total=False,
-)
-
-
-class TransformersFamily(_TransformersFamily, FamilyRow, total=False):
-    """A family of configs: `configs/transformers*.json`."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Required, TypedDict
 
-from posenc.presets.row_types import AnyRule, CommonRule, FamilyRow
+from posenc.presets.row_types import CommonRule
 
 # --- GGUF files -----------------------------------------------------------------------------------
 
@@ -129,21 +129,6 @@ class GgufRotaryRule(_GgufRotaryRule, CommonRule, total=False):
     """Queries and keys turn, as llama.cpp computes it."""
 
 
-_GgufFamily = TypedDict(
-    "_GgufFamily",
-    {
-        "entries": Required[
-            Annotated[list[GgufRotaryRule | AnyRule], "the first that holds counts"]
-        ],
-    },
-    total=False,
-)
-
-
-class GgufFamily(_GgufFamily, FamilyRow, total=False):
-    """An architecture of GGUF files: `configs/gguf.json`."""
-
-
 # --- engines --------------------------------------------------------------------------------------
 EngineRule = TypedDict(
     "EngineRule",
@@ -167,6 +152,10 @@ EngineFamily = TypedDict(
         ],
         "rules": Annotated[dict[str, int], "the row of each rule that is known, by its number"],
         "as_transformers": Annotated[bool, "it runs the class of transformers"],
+        "absent": Annotated[
+            dict[str, Any],
+            "what it takes for a key that a config lacks, where posenc's row differs",
+        ],
     },
     total=False,
 )
@@ -194,6 +183,14 @@ Engine = TypedDict(
         "since": Annotated[Since, "keys that other releases of an engine read otherwise"],
         "scores": Annotated[Scores, "models whose scores a scaling changes too"],
         "draft": Annotated[str, "what becomes of a rule in the draft model of speculation"],
+        "windows": Annotated[
+            dict[str, int | Literal["none"]],
+            "type of model -> what its windows have more than those of the config, or none of any "
+            "size, as attentions get them",
+        ],
+        "scales": Annotated[
+            list[str], "types of models whose softmax scale grows with a scaling as ours does"
+        ],
         "rules": Required[Annotated[list[EngineRule], "what becomes of a rule, each once"]],
         "families": Required[
             Annotated[

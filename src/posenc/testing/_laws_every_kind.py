@@ -15,12 +15,14 @@ from posenc.detect.infer import Inferred, infer_spec
 from posenc.detect.subject import CannotAsk, Subject, asked
 from posenc.detect.subject.calling import without_repeats
 from posenc.encodings.rotary.base import RotarySpec
-from posenc.testing.lab import Broken, Found, Lab, answer, broken_where, largest, law
+from posenc.testing.lab import Broken, Found, Lab, against, answer, broken_where, largest, law
+from posenc.testing.places import expected_of, learned_by
 from posenc.testing.subject import not_offered_where
 
 SQUARE = 1024  # positions of a whole bias
 FARTHEST, GRID = 2**20, 31  # positions; of a grid, whose cells code may all make
 PLAINLY = 256  # tokens of a plain call
+NUMBERED = "the spec, at {:,} places that positions number,"
 ITSELF = "its own plain calls, of one row and head in order,"  # where no rule is known
 
 
@@ -57,8 +59,7 @@ def deepcopied(lab: Lab) -> Found:
 
 @law(
     "calls",
-    "every kind of call gives the same numbers: those of the spec; without one, those of the rule "
-    "that the code follows; without a rule, those of a plain call",
+    "every kind of call gives the same numbers: those of the spec, or without one of plain calls",
     *("rotary", "table", "bias"),
 )
 def calls(lab: Lab) -> tuple[float, float]:
@@ -70,12 +71,20 @@ def calls(lab: Lab) -> tuple[float, float]:
     )  # fmt: skip
     choice: Any = _named(mine, subject)
     ruled = choice is not None or mine.spec is not None
+    places = mine.places
     if choice is None:
-        choice = subject.survey(_expected(lab, subject), end=FARTHEST if mine.axes == 1 else GRID)
-    lab.reach = choice.reach if ruled else dataclasses.replace(choice.reach, against=ITSELF)
+        end = GRID if mine.axes > 1 else FARTHEST if places is None else len(places) - 1
+        choice = subject.survey(_expected(lab, subject), end=end)
+    numbered = "" if places is None else NUMBERED.format(len(places))
+    lab.reach = dataclasses.replace(choice.reach, against=numbered if ruled else ITSELF)
     if choice.call is not None:
-        numbers = f"{choice.call.received:.6g}, expected {choice.call.expected:.6g}"
-        raise Broken(f"{choice.call}: {numbers}", {}, choice.difference, choice.tolerance)
+        numbers = against(choice.call.received, choice.call.expected)
+        at = {} if places is None else {p: places[p] for p in choice.call.positions[0][:1]}
+        says = f"{choice.call}: {numbers}" + "".join(f"; {p} is at {at[p]}" for p in at)
+        if mine.spec is not None and learned_by(mine.spec, subject._target) is None:
+            names = ", ".join(mine.spec.shapes)
+            says += f"; the code has no state dict with {names}: the spec has those of posenc.init"
+        raise Broken(says, {}, choice.difference, choice.tolerance)
     if departed := getattr(choice, "departures", ()):
         says = f"{brief(choice.spec)}, but {', '.join(departed)}"
         raise Broken(says, {}, math.inf, choice.tolerance)
@@ -98,14 +107,15 @@ def _named(mine: Any, subject: Subject) -> Inferred | None:
 
 
 def _expected(lab: Lab, subject: Subject) -> Any:
-    spec: Any = lab.subject.spec
-    if isinstance(spec, RotarySpec) and len(spec.axes) > 1:  # along the first axis
-        return lambda x, rows: lab.truth(x, rows[:, None])
+    mine, spec = lab.subject, lab.subject.spec
     not_offered_where(
-        spec is None and lab.subject.axes > 1,
-        "positions of several axes are held against a spec alone",
+        spec is None and mine.axes > 1, "positions of several axes are held against a spec alone"
     )
-    return spec or PLAIN.get(subject.kind, _built)(subject)
+    if spec is None:
+        return PLAIN.get(subject.kind, _built)(subject)
+    if isinstance(spec, RotarySpec) and len(spec.axes) > 1 and mine.places is None:
+        return lab.truth  # along the first axis
+    return expected_of(spec, subject.kind, mine.places, learned_by(spec, subject._target))
 
 
 # --- what code answers in a plain call: one row, one head, float32, positions in order ------------
@@ -148,9 +158,11 @@ def _built(subject: Subject) -> Callable[..., Any]:
 
     def plain(rows: np.ndarray) -> Any:
         line, places = _beside(rows)
-        if subject.kind == "table":
-            return subject.rows(line)[places]
-        return tuple(part[places] for part in subject.cos_sin(line))
+        return (
+            subject.rows(line)[places]
+            if subject.kind == "table"
+            else tuple(part[places] for part in subject.cos_sin(line))
+        )
 
     return plain
 

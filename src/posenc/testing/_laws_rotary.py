@@ -174,8 +174,7 @@ def kept(lab: Lab) -> Found:
 @law("history", "an answer does not depend on the calls before it", "rotary")
 def history_rotary(lab: Lab) -> Found:
     """A length, longer ones up to 133,000, far positions, and after each the first again."""
-    x = lab.x(1, batch=1, heads=1)
-    return max(_history(lab, x, few) for few in (8, 100))
+    return max(_history(lab, lab.x(1, batch=1, heads=1), few) for few in (8, 100))
 
 
 def _history(lab: Lab, x: np.ndarray, few: int) -> Found:
@@ -228,7 +227,7 @@ def _far(power: str) -> Any:
 
 
 for _power in FAR_PLACES:
-    law(f"near {_power}", f"within 2^-7 of exact below {_power}", "rotary", refusable=True)(
+    law(f"near {_power}", f"below {_power}, exact to within 2^-7", "rotary", refusable=True)(
         _far(_power)
     )
 
@@ -236,7 +235,7 @@ for _power in FAR_PLACES:
 @law("dtype", "the answer has the dtype of the input", "rotary")
 def dtype_kept(lab: Lab) -> None:
     """float32 in, float32 out; and so for half precision."""
-    for dtype in ("float32", "bfloat16", "float16"):
+    for dtype in ("float32", "float16", "bfloat16"):
         x = lab.subject.array(lab.x(2), dtype)
         y = lab.subject.answer(lab.target, x, np.arange(2))
         broken_where(y.dtype != x.dtype, f"{dtype} becomes {y.dtype}", {"dtype": dtype})

@@ -30,7 +30,8 @@ def distinct(lab: Lab) -> Found:
     places = places_of(lab, 256)
     rows = lab.rows(places)
     away = np.linalg.norm(rows[:, None] - rows[None], axis=-1)
-    np.fill_diagonal(away, np.inf)
+    cells = places if lab.subject.places is None else lab.subject.places[places]
+    away[(cells[:, None] == cells[None]).reshape(*away.shape, -1).all(axis=-1)] = np.inf
     i, j = np.unravel_index(int(np.argmin(away)), away.shape)
     nearest, least = float(away[i, j]), 1e-6 * max(1e-30, largest(rows))
     pair = [places[k].tolist() for k in (i, j)]
@@ -134,7 +135,7 @@ def _far_table(power: str) -> Any:
 
 
 for _power in FAR_PLACES:
-    law(f"near {_power}", f"within 2^-7 of exact below {_power}", "table", refusable=True)(
+    law(f"near {_power}", f"below {_power}, exact to within 2^-7", "table", refusable=True)(
         _far_table(_power)
     )
 
@@ -203,10 +204,11 @@ def long_bias(lab: Lab) -> Found:
     return lab.same(last, expected, bound, length=length)
 
 
-@law("rows", "each row of a batch has positions of its own", "bias")
+@law("rows", "each row of a batch has positions of its own", "bias", refusable=True)
 def rows_bias(lab: Lab) -> Found:
     """As with left padding."""
-    q = np.array([[0, 1, 2], [7, 8, 9], [0, 0, 1]])
+    # As many rows as tokens would let code that takes one row answer in this shape.
+    q = np.array([[0, 1, 2, 5, 9], [7, 8, 9, 0, 0]])
     received = lab.bias(q, q)
     alone = np.stack([lab.bias(row, row) for row in q])
     return lab.same(received, alone, 1e-6 * largest(alone), positions=q)

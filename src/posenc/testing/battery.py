@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from posenc._core.calls import check_call, checked_call
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import one_of
 from posenc._core.guard import foreign
+from posenc._core.spec.checks import small
 from posenc._core.spec.spec import Spec
 from posenc.testing.lab import LAWS, Law, run
 from posenc.testing.peers import peer
@@ -45,9 +46,7 @@ def laws(kind: Kind) -> tuple[Law, ...]:
     >>> [law.name for law in laws("bias")][:3]
     ['shift', 'history', 'long']
     """
-    if kind not in KINDS:
-        expected = '"table", "rotary" or "bias"'
-        raise bad_argument("laws: kind", expected, repr(kind), suggest(kind, KINDS))
+    one_of(kind, KINDS, "laws: kind")
     return tuple(law for law in LAWS if kind in law.kinds)
 
 
@@ -65,7 +64,8 @@ def check(
     Parameters
     ----------
     target : posenc.testing.Subject, spec, str or object
-        What is tried: code as `adapt` takes it, a spec, `"peer:NAME"`, or a subject.
+        What is tried: code as `adapt` takes it, a spec or a class of specs, which is made as its
+        example, `"peer:NAME"`, or a subject.
     laws : iterable of str, optional
         Names of the laws to try; all of them by default.
     progress : callable, optional
@@ -105,13 +105,17 @@ def subject_of(target: Any, **how: Any) -> Subject:
     options = {**inspect.signature(check).parameters, **inspect.signature(adapt).parameters}
     allowed = {key: one for key, one in options.items() if key not in ("how", "made")}
     check_call("check", allowed, (target,), how)
+    if isinstance(target, type) and issubclass(target, Spec):  # of some package: its example
+        target = small(target)
     if isinstance(target, Subject):
         return target
     if isinstance(target, str) and target.startswith("peer:"):
         return peer(target.removeprefix("peer:"))
-    if isinstance(target, Spec):
-        return of_spec(target, library=how.get("library") or "torch")
-    return adapt(target, **how)
+    return (
+        of_spec(target, library=how.get("library") or "torch")
+        if isinstance(target, Spec)
+        else adapt(target, **how)
+    )
 
 
 def results(subject: Subject, names: Iterable[str] | None = None) -> Iterator[Result]:
@@ -126,6 +130,5 @@ def _chosen(kind: Kind, names: Iterable[str] | None) -> tuple[Law, ...]:
         return tuple(every.values())
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
-        if name not in every:
-            raise bad_argument("check: laws", f"laws of a {kind}", repr(name), suggest(name, every))
+        one_of(name, every, "check: laws", f"laws of a {kind}")
     return tuple(law for name, law in every.items() if name in wanted)

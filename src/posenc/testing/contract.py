@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from posenc._core.errors import bad_argument, suggest
+from posenc._core.errors import one_of
 from posenc._core.guard import foreign
 from posenc.detect.contract import Comparison, Contract, read
 from posenc.detect.contract.comparison.compare import comparison
@@ -73,9 +73,7 @@ def assert_contract(
     >>> assert_contract(cos_sin, contract).verdict
     'nothing differs'
     """
-    if dtype not in ROUNDING:
-        dtypes = f"one of {', '.join(ROUNDING)}"
-        raise bad_argument("assert_contract: dtype", dtypes, repr(dtype), suggest(dtype, ROUNDING))
+    one_of(dtype, ROUNDING, "assert_contract: dtype")
     contract = contract if isinstance(contract, Contract) else read(contract)
     if layers is not None:
         contract = dataclasses.replace(contract, parts=tuple(contract[name] for name in layers))

@@ -84,9 +84,11 @@ class Diagnosis(Displayed):
         """`differs`; `nothing differs`, in what was compared; or `not compared`."""
         if self.faults:
             return "differs"
-        if NOTHING in self.not_compared or not self.compared:
-            return "not compared"
-        return "nothing differs"
+        return (
+            "not compared"
+            if NOTHING in self.not_compared or not self.compared
+            else "nothing differs"
+        )
 
     @property
     def exit_code(self) -> int:

@@ -17,19 +17,22 @@ import numpy as np
 
 from posenc._core.calls import checked_call
 from posenc._core.errors import DataError, PosencError
+from posenc._core.grouping import grouped
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import folder_of
+from posenc._core.io.inputs import CONFIG_FILE
 from posenc._core.reading import Layer, Source
 from posenc.detect.contract import Comparison, Difference, diff
 from posenc.detect.contract.comparison.fields import words
-from posenc.detect.contract.sides.engines import TABLES
 from posenc.detect.contract.sides.side import Library
 from posenc.detect.contract.sides.sides import side_of
 from posenc.detect.convert import PairingFinding, detect_pairing
 from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts import Contradiction, Fact, Facts, facts
 from posenc.detect.facts.arrays import words_of
+from posenc.detect.facts.engines import TABLES
 from posenc.detect.facts.plan import head_width
+from posenc.detect.fit.tolerances import HALVES
 from posenc.detect.identify import Finding, identify
 from posenc.detect.identify.result import headline
 from posenc.detect.subject import ask
@@ -110,15 +113,16 @@ def doctor(
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
     >>> print(posenc.doctor(config, engine).faults[0].text.replace("; ", ";" + chr(10)))
     attention: base: 500000 against 10000, the default;
-    cos and sin differ by up to 2, noticeably from position 1 on
+    cos and sin to position 511 differ by up to 2, by over 0.001 from position 1 on
     """
+    folder = folder_of(model)
+    if folder is not None and Path(model).name == CONFIG_FILE and any(folder.glob("*.safetensors")):
+        model = folder  # the weights are those beside the config
     about = facts(model, pairing=stored, base=base, config=config)
-    if about.weights is None and folder_of(model) is None:
+    if about.weights is None and folder is None:
         about = dataclasses.replace(about, name=f"config of {about.plan.model or 'a model'}")
     answers = _of_tables(about) if engine is None else _of_engine(about, engine, library)
-    rows: dict[str, list[Any]] = {}
-    for name, value in itertools.chain(_of_model(about), _of_weights(about), answers):
-        rows.setdefault(name, []).append(value)
+    rows = grouped(itertools.chain(_of_model(about), _of_weights(about), answers))
     fields: dict[str, Any] = {name: tuple(dict.fromkeys(own)) for name, own in rows.items()}
     return Diagnosis(about.name, "" if engine is None else _place(engine), **fields)
 
@@ -173,7 +177,7 @@ def _of_weights(about: Facts) -> Iterator[Row]:
             heads = f"{pairing.weights.groups} groups of heads"
             yield (
                 "compared" if tells else "not_compared",
-                f"the stated pairing, with that of {heads}",
+                f"the pairing that the config states, against {heads}",
             )
         except PosencError as error:
             yield "not_compared", f"pairing: {error}"
@@ -343,13 +347,22 @@ def _source(engine: Any) -> tuple[str, int, str]:
 
 
 def _line(engine: Any, row: Difference) -> str:
-    """The line with the number that differs, where one line alone has it."""
-    number = NUMBER.match(row.b)
-    file, _, text = _source(engine) if number else ("", 0, "")
+    """The line with the number or dtype that differs, where one line alone has it."""
+    number, dtype = NUMBER.match(row.b), row.b.rpartition(" ")[2]
+    file, _, text = _source(engine) if number or dtype in HALVES else ("", 0, "")
     lines = {
         node.lineno
         for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.Constant) and type(node.value) in (int, float)
-        if number is not None and float(number[0]) == node.value
+        if isinstance(node, ast.Constant | ast.Attribute)
+        and (
+            (number is not None and _value(node) == float(number[0]))
+            or (dtype in HALVES and dtype == _value(node))
+        )
     }
     return f"{file}, line {lines.pop()}" if len(lines) == 1 else ""
+
+
+def _value(node: ast.Constant | ast.Attribute) -> object:
+    """The number or text that stands there, or the last word of `np.float16`."""
+    value = node.value if isinstance(node, ast.Constant) else node.attr
+    return None if isinstance(value, bool) else value

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from posenc._core.errors import DependencyError, bad_argument, mismatch, suggest
+from posenc._core.errors import DependencyError, mismatch, one_of
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.spec.spec import Spec
 from posenc.encodings.bias.alibi import ALiBi
@@ -53,10 +53,7 @@ class Peer(NamedTuple):
 
 def peer(name: str) -> Subject:
     """A wrapped implementation of another package."""
-    if name not in PEERS:
-        raise bad_argument(
-            "check: peer", "a wrapped implementation", repr(name), suggest(name, PEERS)
-        )
+    one_of(name, PEERS, "check: peer", "a wrapped implementation")
     row = PEERS[name]
     try:
         with warnings.catch_warnings():

@@ -105,9 +105,11 @@ class LawItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> str:
         """What the law says, without a traceback through the battery."""
-        if excinfo.errisinstance(AssertionError):
-            return str(excinfo.value)
-        return str(super().repr_failure(excinfo, style))
+        return (
+            str(excinfo.value)
+            if excinfo.errisinstance(AssertionError)
+            else str(super().repr_failure(excinfo, style))
+        )
 
     def reportinfo(self) -> tuple[str, None, str]:
         """How the test is called."""

@@ -64,6 +64,9 @@ class Subject:
         The packages that it comes from, and their versions, for the score card.
     asked : object, optional
         What `posenc.ask` made of it, where that has been asked.
+    places : array, optional
+        Coordinates (count, axes) that positions number, where these are no numbers from 0 on; then
+        `call` gets the numbers.
 
     Examples
     --------
@@ -90,6 +93,7 @@ class Subject:
     spec: Spec | None = None
     versions: Mapping[str, str] = field(default_factory=dict)
     asked: Any = field(default=None, repr=False)
+    places: np.ndarray | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         for name, words in (("kind", KINDS), ("library", LIBRARIES)):
@@ -201,9 +205,11 @@ def tensor_of(positions: np.ndarray | None, x: Any) -> Any:
     """Positions as a torch tensor beside `x`; 0, 1, … where they are None."""
     import torch
 
-    if positions is None:
-        return torch.arange(x.shape[-2], device=x.device)
-    return torch.from_numpy(np.array(positions, dtype=np.int64))
+    return (
+        torch.arange(x.shape[-2], device=x.device)
+        if positions is None
+        else torch.from_numpy(np.array(positions, dtype=np.int64))
+    )
 
 
 # --- the card -------------------------------------------------------------------------------------

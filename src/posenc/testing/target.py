@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import importlib
 import importlib.metadata
 import importlib.util
@@ -28,14 +29,16 @@ from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
 from posenc.detect.subject import Subject as Asked
 from posenc.detect.subject import asked
-from posenc.detect.subject.arrays import carried, library_of, numbers, parts_of
+from posenc.detect.subject.arrays import carried, dtype_in, library_of, numbers, parts_of
 from posenc.detect.subject.calling import turn
-from posenc.detect.subject.code import instance
+from posenc.detect.subject.code import instance, refuse_if
 from posenc.detect.subject.discovery import Found
-from posenc.detect.subject.forms import Form, Raised, native
+from posenc.detect.subject.forms import Form, Raised, native, numbered
 from posenc.detect.subject.forms import Inquiry as AskedOf
 from posenc.detect.subject.forms import call as call_of
+from posenc.testing.places import places_of
 from posenc.testing.subject import (
+    KINDS,
     Kind,
     Library,
     NotOffered,
@@ -45,16 +48,22 @@ from posenc.testing.subject import (
     start_of,
 )
 
-# By kinds: the argument that says how large an implementation is, and the field of its spec.
-SIZES = {"table": ("dim", "width"), "rotary": ("dim", "dim"), "bias": ("heads", "heads")}
-
 
 def _sizes_of(spec: Spec | None) -> dict[str, Any]:
     """How large something is that computes a spec."""
-    if spec is None or spec.kind not in SIZES:
+    if spec is None or spec.kind not in KINDS:
         return {}
-    argument, field = SIZES[spec.kind]
-    return {argument: getattr(spec, field)}
+    if spec.kind == "bias":
+        return {"heads": spec.heads}  # type: ignore[attr-defined]
+    dim: int = spec.dim  # type: ignore[attr-defined]
+    refuse_if(
+        getattr(spec, "output_dim", dim) != dim,
+        f"check: {type(spec).__name__}: expected a rotation, to which laws apply, got one that "
+        "widens heads. Compare what your code gives with `posenc.rotate` of the spec.",
+    )
+    # Of what is appended, the rows are tried alone.
+    own = {"dim": getattr(spec, "width", dim) - dim or dim, "heads": getattr(spec, "per_head", 0)}
+    return {name: size for name, size in own.items() if size}
 
 
 def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) -> Subject:
@@ -63,7 +72,7 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     Parameters
     ----------
     spec : Spec
-        A table, a rotation or a bias without parameters of its own.
+        A table, a rotation or a bias; what it learns is as `posenc.init` begins.
     library : {"torch", "numpy", "jax", "mlx"}
         What it runs on.
     name : str, optional
@@ -86,19 +95,23 @@ def of_spec(spec: Spec, *, library: Library = "torch", name: str | None = None) 
     >>> check(of_spec(posenc.ALiBi(12), library="numpy")).count("fail")
     0
     """
-    if spec.kind not in SIZES:
+    if spec.kind not in KINDS:
         raise bad_argument("of_spec", "a table, a rotation or a bias", type(spec).__name__)
-    axes = len(getattr(spec, "axes", None) or "p") if spec.kind == "table" else 1
     title = name or f"{type(spec).__module__.partition('.')[0]}.{type(spec).__name__}"
     answer = _of_module if library == "torch" and spec.kind != "table" else _of_verb
 
+    places, placed = places_of(spec), slice(spec.kind == "rotary", 2)
+
     def call(encoding: Any, *arguments: Any) -> Any:
-        native = [carried(a, library) if isinstance(a, np.ndarray) else a for a in arguments]
+        native = [*arguments]
+        native[placed] = [numbered(places, p) if isinstance(p, np.ndarray) else p
+                          for p in native[placed]]  # fmt: skip
+        native = [carried(a, library) if isinstance(a, np.ndarray) else a for a in native]
         return answer(encoding, *native)
 
     return Subject(
-        title, spec.kind, _maker(spec, library), call, axes=axes, library=library, spec=spec,  # type: ignore[arg-type]
-        **_sizes_of(spec),
+        title, spec.kind, _maker(spec, library), call, library=library, spec=spec,  # type: ignore[arg-type]
+        places=places, **_sizes_of(spec),
     )  # fmt: skip
 
 
@@ -113,11 +126,16 @@ def _of_module(encoding: Any, *arguments: Any) -> Any:
 
 def _of_verb(encoding: Any, *arguments: Any) -> Any:
     spec = getattr(encoding, "spec", encoding)
+    params: Any = functional.init(spec)
     if spec.kind == "table":
-        return functional.table(spec, arguments[0], dtype=arguments[1])
-    if spec.kind == "bias":
-        return functional.bias(spec, *arguments)
-    return functional.rotate(spec, arguments[0], positions=arguments[1])
+        library = "torch" if hasattr(arguments[0], "detach") else "numpy"
+        dtype = arguments[1] if arguments[1] != "bfloat16" else dtype_in(library, "bfloat16")
+        return functional.table(spec, arguments[0], dtype=dtype, params=params)
+    return (
+        functional.bias(spec, *arguments, params=params)
+        if spec.kind == "bias"
+        else functional.rotate(spec, arguments[0], positions=arguments[1], params=params)
+    )
 
 
 def _maker(spec: Any, library: Library) -> Any:
@@ -130,7 +148,7 @@ def _maker(spec: Any, library: Library) -> Any:
         from posenc import torch as modules
 
         kind = {"rotary": "RotaryEmbedding", "bias": "AttentionBias", "table": "PositionTable"}
-        return getattr(modules, kind[spec.kind])(changed)
+        return getattr(modules, kind[spec.kind])(changed, seed=0)
 
     return make
 
@@ -206,10 +224,19 @@ def adapt(
         )
         return made
 
+    places = places_of(spec)
+    stated = kind or (spec.kind if spec is not None and spec.kind != "rotary" else None)
     subject = asked(
-        make() if is_class else made, kind=kind, library=library, layout=layout, **sizes
+        make() if is_class else made, kind=stated, library=library, layout=layout, places=places,
+        headed=hasattr(spec, "heads"), **sizes,
+    )  # fmt: skip
+    not_offered_where(
+        places is not None and not subject._found.form.has("positions", "q_positions", "distances"),
+        f"{type(spec).__name__} has places that are no numbers, and the code takes no positions",
     )
     found: Found = subject._found
+    if subject.kind == "bias" and heads is None and spec is None:
+        sizes["heads"] = len(subject.bias(np.arange(2), np.arange(2)))  # of its own
     rotary = subject.kind in ("rotary", "cos_sin", "angles")
     own: Any = "rotary" if rotary else subject.kind
 
@@ -228,7 +255,8 @@ def adapt(
 
     return Subject(
         title, own, make, call, library=subject.library,  # type: ignore[arg-type]
-        spec=spec, versions=_versions(made), asked=subject, **sizes,
+        spec=spec, places=places, versions=_versions(made), asked=subject,
+        **sizes,
     )  # fmt: skip
 
 
@@ -240,14 +268,19 @@ def answered(subject: Asked, found: Found, *args: Any) -> Any:
     if subject.kind == "bias":
         q, k = args
         not_offered_where(
-            q.ndim > 1 and found.aligned, "it takes lengths, which are those of one row"
+            q.ndim > 1 and (found.aligned or found.form.has("score", "distances")),
+            "it takes lengths, distances or positions of one row",
         )
         if q.ndim == 1:
             return carried(again.bias(q, k), subject.library)
-        answer = call_of(found.form, AskedOf(None, q, keys=k), subject._counter)
-        return carried(parts_of(answer)[0], subject.library)
+        answer = parts_of(call_of(found.form, AskedOf(None, q, keys=k), subject._counter))[0]
+        alone = (*answer.shape[:1], *answer.shape[-2:]) != (len(q), q.shape[1], k.shape[1])
+        not_offered_where(alone, "it takes positions of one row")
+        return carried(answer, subject.library)
     if subject.kind == "table":
-        return carried(again.rows(args[0]), subject.library, args[1])
+        fixed = args[1] != "float32" and not found.form.has("dtype", "x")
+        not_offered_where(fixed, "it takes no dtype, nor tokens that have one")
+        return carried(again.rows(args[0], dtype=args[1]), subject.library, args[1])
     x, positions = args
     cos, sin = again.cos_sin(positions)
     half = x.shape[-1] // 2
@@ -275,9 +308,13 @@ def _turned(subject: Asked, form: Form, x: Any, positions: Any) -> Any:
     return carried(turned[0], subject.library, dtype)
 
 
+# All that is installed is looked through, once.
+_distributions = functools.cache(importlib.metadata.packages_distributions)
+
+
 def _versions(implementation: Any) -> dict[str, str]:
     package = (getattr(implementation, "__module__", None) or "").split(".")[0]
-    names = importlib.metadata.packages_distributions().get(package, [])
+    names = _distributions().get(package, [])
     return {name: importlib.metadata.version(name) for name in names[:1]}
 
 
@@ -333,7 +370,7 @@ def _import(module: str) -> Any:
     try:
         return _of_file(module) if module.endswith(".py") else importlib.import_module(module)
     except ModuleNotFoundError as error:
-        absent = str(error.name)
+        absent = error.name or module
         if f"{module}.".startswith(f"{absent}."):
             todo = "It is looked for in the current folder and where Python finds its packages."
             raise ArgumentError(f"there is no module {absent!r}. {todo}") from error

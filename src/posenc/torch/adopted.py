@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc._core.errors import SpecError, bad_argument
+from posenc._core.positions.builder import Positions
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
@@ -243,3 +244,123 @@ class AdoptedRotary(nn.Module):
             f"{name}: {form.spec!r}" if name else repr(form.spec)
             for name, form in self.forms.items()
         ) + f", in place of {type(self.original).__name__}"  # fmt: skip
+
+
+# --- modules that take no positions: they count tokens, or place patches --------------------------
+
+SIDE = 64  # patches, of a picture that is asked for
+
+
+class SequenceRotary(nn.Module):
+    """A rotary module that is called with hidden states alone, as one that takes positions.
+
+    It counts the tokens of (batch, sequence, channels) from 0, and returns cosines and sines behind
+    each other, (2, sequence, 1, 1, channels), or angles, (1, sequence, channels).
+    """
+
+    def __init__(self, module: nn.Module) -> None:
+        super().__init__()
+        self.module = unhooked(module)
+        own = vars(self.module)
+        # It may remember the last sequence, whose dtype may be another.
+        own.update({name: None for name, value in own.items() if isinstance(value, Tensor)})
+
+    def answer(self, x: Tensor, count: int) -> Tensor:
+        """What it says of so many tokens; `ValueError` where it does not count them."""
+        answer = copy.copy(self.module)(x.new_zeros(1, count, 1))
+        shape = tuple(answer.shape[:-1]) if isinstance(answer, Tensor) else type(answer).__name__
+        if shape not in ((2, count, 1, 1), (1, count)):
+            raise ValueError(f"{shape} for {count} tokens")
+        return answer
+
+    def forward(self, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Cosines and sines at positions."""
+        answer = self.answer(x, int(position_ids.max()) + 1)
+        cos, sin = (answer.cos(), answer.sin()) if answer.ndim == 3 else answer[:, None, :, 0, 0]
+        return cos[0, position_ids], sin[0, position_ids]
+
+
+class AdoptedSequence(AdoptedRotary):
+    """The same for a module that counts the tokens of its input itself, in the form of that one."""
+
+    def __init__(
+        self,
+        asked: SequenceRotary,
+        original: Any,
+        forms: Mapping[str | None, CosSinForm],
+        *more: Any,
+    ) -> None:
+        super().__init__(original, forms, *more)
+        self._is_angle = asked.answer(torch.zeros(1), 2).ndim == 3
+
+    def forward(self, hidden_states: Tensor) -> Tensor:  # type: ignore[override]
+        """Cosines and sines of a sequence that begins at 0, or its angles."""
+        places = torch.arange(hidden_states.shape[1], device=hidden_states.device)
+        cos, sin = super().forward(hidden_states, places)
+        # Angles from -π to π: farther ones in float32 would be off.
+        return (
+            torch.atan2(sin, cos)[None]
+            if self._is_angle
+            else torch.stack((cos, sin))[:, :, None, None]
+        )
+
+
+class PictureRotary(nn.Module):
+    """A rotary module that is called with pictures, and places their patches by a rule."""
+
+    def __init__(self, module: Any, rule: Positions) -> None:
+        super().__init__()
+        self.module, self.rule = unhooked(module).eval(), rule  # in training places are drawn
+        patch = module.config.patch_size
+        self.patch: tuple[int, int] = (patch, patch) if isinstance(patch, int) else tuple(patch)
+
+    def answer(self, x: Tensor, width: int, height: int = 1) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of so many patches, in the dtype of `x`."""
+        sides = (n * p for n, p in zip((height, width), self.patch, strict=True))
+        cos, sin = copy.copy(self.module)(x.expand(1, 1, *sides))
+        if {cos.shape, sin.shape} != {(height * width, cos.shape[-1])}:
+            raise ValueError(f"{tuple(cos.shape)} for {height} x {width} patches")
+        return cos, sin
+
+    def places(self, width: int, height: int = 1, device: Any = None) -> Tensor:
+        """Where so many patches stand: (patches, axes)."""
+        real = torch.float32 if torch.device(device or "cpu").type == "mps" else torch.float64
+        sizes = {"h": height, "w": width}
+        places: Tensor = self.rule.build(sizes, dtype=real, xp=torch, device=device)
+        return places
+
+    def turns(self) -> tuple[Tensor, Any]:
+        """Where the patches of a large picture stand, and cos + i sin of each channel."""
+        places = self.places(SIDE, SIDE // 2)
+        return places, torch.complex(*self.answer(torch.zeros(1), SIDE, SIDE // 2)).numpy()
+
+    @property
+    def dtype(self) -> torch.dtype | None:
+        """That of its answers; None where it follows the input."""
+        dtype = self.answer(torch.zeros(1, dtype=torch.float16), 2)[0].dtype
+        return None if dtype == torch.float16 else dtype
+
+
+class AdoptedPicture(AdoptedRotary):
+    """The same for a module that places the patches of pictures, by the rule of its model.
+
+    In training the old module answers, which may shift and stretch coordinates at random.
+    """
+
+    def __init__(
+        self,
+        asked: PictureRotary,
+        original: Any,
+        forms: Mapping[str | None, CosSinForm],
+        *more: Any,
+    ) -> None:
+        super().__init__(original, forms, *more)
+        self._asked = (asked,)  # in a tuple, as a module would become part of the tree
+
+    def forward(self, pixel_values: Tensor) -> Any:  # type: ignore[override]
+        """Cosines and sines of the patches of a picture, row after row."""
+        if self.training:
+            return self.old(pixel_values)
+        asked = self._asked[0]
+        height, width = (n // p for n, p in zip(pixel_values.shape[-2:], asked.patch, strict=True))
+        return super().forward(pixel_values, asked.places(width, height, pixel_values.device))

@@ -11,18 +11,18 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from posenc import functional
 from posenc._core.arrays.array import rectangular, undivided
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.reading import Layer
 from posenc._core.spec.plan import Entry
 from posenc._core.spec.spec import Spec
 from posenc._core.tracing import is_compiling
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.api import BiasSpec, RelativeSpec, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.torch.learned import LearnedModule
 
 
+@checked_call
 def attend(
     q: Tensor,
     k: Tensor,
@@ -71,7 +71,7 @@ def attend(
         1 / sqrt(dim). Factors of a rotary encoding and the temperature come on top of it.
     length : int or Tensor, optional
         Length of the sequence, for scalings of rotary encodings that depend on it, as for
-        `posenc.rotate`.
+        `posenc.rotate`; other layers do not read it.
 
     Returns
     -------
@@ -102,12 +102,10 @@ def attend(
     for kind in parameters:
         if entry.spec(kind) is None:
             kinds = [spec.kind for spec in entry.specs]
-            raise bad_argument(
-                "attend: params",
-                "kinds of the entry",
-                repr(kind),
-                suggest(kind, kinds) if kinds else "The entry has no encodings.",
-            )
+            own = next((spec.kind for spec in entry.specs if kind in spec.shapes), "")
+            todo = f"Put it under its kind: params={{{own!r}: {{{kind!r}: …}}}}." if own else ""
+            named = suggest(kind, kinds) if kinds else "The entry has no encodings."
+            raise bad_argument("attend: params", "kinds of the entry", repr(kind), todo or named)
     if k.shape[-3:-1] != v.shape[-3:-1]:
         raise bad_argument(
             "attend: v",
@@ -131,6 +129,7 @@ def attend(
         )
     rotary, width = entry.spec("rotary"), q.shape[-1]
     if isinstance(rotary, RotarySpec):
+        length = length if rotary.needs_length else None  # every layer of a model is handed it
         more: dict[str, Any] = {"params": parameters.get("rotary"), "length": length}
         q = functional.rotate(rotary, q, positions=q_positions, role="query", **more)
         k = functional.rotate(rotary, k, positions=k_positions, role="key", **more)
@@ -181,7 +180,8 @@ def _warmed(
     for spec in (rotary, entry.temperature):
         if not isinstance(spec, RotarySpec | Temperature):
             continue
-        factor = functional.logit_scale(spec, positions, length=length, xp=torch, device=q.device)
+        read = length if spec is rotary else None
+        factor = functional.logit_scale(spec, positions, length=read, xp=torch, device=q.device)
         if isinstance(factor, Tensor) and factor.ndim:
             if factor.ndim > 2 or factor.shape[-1] != q.shape[-2]:
                 raise bad_argument(
@@ -203,9 +203,9 @@ def _of_module(
     if parameters:
         raise bad_argument(
             "attend: params",
-            "none beside a module",
+            "none with a module",
             "some",
-            f"A {name} brings its own. To pass others, pass its `spec`.",
+            f"A {name} has its own. To pass others, pass its `spec`.",
         )
     if getattr(module, "seq_dim", -2) != -2 and module.spec.kind == "rotary":
         raise bad_argument(
@@ -284,7 +284,9 @@ def _layer(entries: Sequence[Any]) -> Entry:
     """What a reader found of one layer, as the entry of a plan."""
     for one in entries:
         if not isinstance(one, Layer):
-            raise bad_argument("attend: entry", "layers of a reading", type(one).__name__)
+            names = ", ".join(getattr(each, "kind", type(each).__name__) for each in entries)
+            todo = f"For several encodings: posenc.Entry('attention', specs=({names}))."
+            raise bad_argument("attend: entry", "layers of a reading", type(one).__name__, todo)
     if len({one.attention for one in entries}) > 1:
         raise bad_argument(
             "attend: entry",

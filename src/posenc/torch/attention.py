@@ -17,8 +17,7 @@ from torch.nn.functional import dropout as dropped
 from torch.nn.functional import scaled_dot_product_attention
 
 from posenc._core.errors import bad_argument
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.relative.base import RelativeSpec
+from posenc.encodings.api import BiasSpec, RelativeSpec
 from posenc.functional.arguments.common import name_of
 from posenc.functional.arguments.scores import head_range
 from posenc.torch.libraries import RegisteredNames, registered_attention
@@ -222,7 +221,7 @@ class ModelAttention:
         if number is None or not 0 <= number < len(self.encodings):
             raise bad_argument(
                 f"attention of {type(module).__name__}",
-                f"a layer_idx from 0 to {len(self.encodings) - 1}, as encodings were given",
+                f"a layer_idx from 0 to {len(self.encodings) - 1}, one for each encoding",
                 number,
             )
         return self.encodings[number]

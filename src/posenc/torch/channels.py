@@ -139,7 +139,8 @@ class ChannelCosSin:
         return torch.cat((cos, cos.neg().neg()), dim=-1), torch.cat((sin, sin.neg().neg()), dim=-1)
 
     def _usual(self, positions: Tensor, dtype: torch.dtype, length: Any) -> tuple[Tensor, Tensor]:
-        cos, sin = functional.cos_sin(self.spec, positions, length=length, dtype=dtype)
+        read = length if self.spec.needs_length else None  # models hand it to every encoding
+        cos, sin = functional.cos_sin(self.spec, positions, length=read, dtype=dtype)
         if self.halves:
             return torch.cat((cos, cos), dim=-1), torch.cat((sin, sin), dim=-1)
         if self.spec.pairs in self.columns:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from posenc import functional, positions
 from posenc._core.arrays.array import library, undivided
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.encodings.bias.base import BiasSpec
@@ -20,6 +21,7 @@ from posenc.functional.arguments.scores import head_range, known, sides
 ScoreMod = Callable[[Tensor, Tensor, Tensor, Tensor, Tensor], Tensor]
 
 
+@checked_call
 def slopes(
     spec: BiasSpec,
     *,
@@ -64,6 +66,7 @@ def slopes(
     return spec.prepare(values, dtype=torch.float32, xp=library(torch))["slopes"]
 
 
+@checked_call
 def score_mod(
     spec: BiasSpec,
     q_positions: Any = None,
@@ -123,13 +126,13 @@ def score_mod(
     undivided(caller, q_positions, k_positions, *(params or {}).values())
     xp = library(torch)
     if (q_positions is None) != (k_positions is None):
-        raise bad_argument(caller, "positions of both sides, or of neither", "those of one")
+        raise bad_argument(caller, "q_positions and k_positions, or neither", "one of them")
     if q_positions is None and (len(spec.axes) > 1 or not spec.pointwise):
         raise bad_argument(
             f"{caller}: positions",
             "those of both sides",
             None,
-            "Its entries are not functions of two indices.",
+            "It is no function of two indices.",
         )
     if not spec.pointwise:
         dense = functional.bias(
@@ -197,6 +200,7 @@ def _stored(dense: Tensor) -> ScoreMod:
     return modified
 
 
+@checked_call
 def alibi_reach(
     spec: ALiBi,
     *,
@@ -241,7 +245,7 @@ def alibi_reach(
     >>> posenc.torch.alibi_reach(posenc.ALiBi(8), largest=10.0)
     [248, 496, 992, 1984, 3968, 7935, 15869, 31737]
     """
-    if not isinstance(spec, ALiBi) or spec.form == "key_only" or spec.slopes == "learned":
+    if not isinstance(spec, ALiBi) or spec.form == "key_only" or spec.recipe == "learned":
         raise bad_argument(
             "alibi_reach", "ALiBi with fixed slopes and form 'symmetric' or 'causal'", repr(spec)
         )
@@ -255,6 +259,7 @@ def alibi_reach(
     return [math.floor(bound / slope) + 1 if slope else None for slope in slopes]
 
 
+@checked_call
 def alibi_mask_mod(
     spec: ALiBi,
     *,
@@ -311,6 +316,7 @@ def alibi_mask_mod(
     return seen
 
 
+@checked_call
 def packed_mask_mod(
     cu_seqlens: Tensor,
     total: int | None = None,
@@ -352,8 +358,6 @@ def packed_mask_mod(
     >>> round(blocks.sparsity())
     67
     """
-    if mask not in ("none", "causal"):
-        raise bad_argument("packed_mask_mod: mask", "'none' or 'causal'", repr(mask))
     segment = positions.segments(cu_seqlens, total)
 
     def seen(_b: Tensor, _h: Tensor, i: Tensor, j: Tensor) -> Tensor:

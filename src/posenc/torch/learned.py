@@ -125,7 +125,8 @@ class LearnedModule(nn.Module):
         self.heads = None if heads is None else head_range(heads, spec.heads, name)
         self._shapes = spec.shapes if self.heads is None else part_shapes(spec, *self.heads)
         for name, shape in self._shapes.items():
-            self.register_parameter(name, nn.Parameter(torch.empty(shape)))
+            # Not by `register_parameter`, which refuses a name that a method has, such as `slopes`.
+            self._parameters[name] = nn.Parameter(torch.empty(shape))
         self.reset_parameters()
 
     @torch.no_grad()
@@ -137,7 +138,7 @@ class LearnedModule(nn.Module):
         whatever the processes drew before; without one they fit where the processes draw the same
         from torch's generator, as after one `torch.manual_seed`.
         """
-        parameters = {name: self.get_parameter(name) for name in self._shapes}
+        parameters: Any = self._parameters
         by_head = getattr(self.spec, "by_head", {})
         seed = self.seed
         if seed is None:
@@ -179,7 +180,8 @@ class LearnedModule(nn.Module):
 
     def learned(self) -> dict[str, Tensor] | None:
         """The parameters by name, as the verbs take them."""
-        return {name: getattr(self, name) for name in self._shapes} or None
+        learned: Any = self._parameters
+        return {name: learned[name] for name in self._shapes} or None
 
     def extra_repr(self) -> str:
         """The spec, in `print(model)`."""

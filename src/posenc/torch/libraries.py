@@ -12,18 +12,19 @@ import torch
 from torch import Tensor
 
 from posenc import functional, registry
+from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, bad_dtype, bad_spec
 from posenc._core.numeric.ladder import Ladder
 from posenc._core.spec.checks import positive
 from posenc.encodings.rotary.rope import RoPE
+from posenc.scaling import Linear, YaRN
 from posenc.scaling.base import Scaling, contradiction
-from posenc.scaling.linear import Linear
-from posenc.scaling.yarn import YaRN
 
 # transformers asks for new frequencies where the name holds "dynamic", and only there.
 STATIC, DYNAMIC = "posenc", "posenc_dynamic"
 
 
+@checked_call
 def rope_parameters(
     scaling: Scaling | Sequence[Scaling],
     *,

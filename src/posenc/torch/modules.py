@@ -13,9 +13,7 @@ from torch import Tensor, nn
 
 from posenc import functional
 from posenc._core.errors import bad_argument
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.table.base import TableSpec
+from posenc.encodings.api import BiasSpec, RelativeSpec, TableSpec
 from posenc.functional.arguments.common import Kernel, require
 from posenc.kernels import check_kernel
 from posenc.torch.flex import ScoreMod, score_mod, slopes

@@ -3,7 +3,7 @@
 fully_sharded    meta device -> exact rotations -> `fully_shard` -> memory -> weights
 attend_across    attention over a sequence that processes hold parts of, in any order
 across           the same, for the layers of a model of transformers
-verify           the positions of all processes, compared in one all-gather
+verify           the positions of all processes, compared in one exchange
 """
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def across(mesh: DeviceMesh, name: str) -> RegisteredNames:
             raise bad_argument(
                 type(module).__name__,
                 "position_ids, and layers without a window or a cache",
-                "others",
+                "a call without position_ids, or with a window or cached keys",
             )
         out = attend_across(query, key, value, positions, mesh, scale=kwargs.get("scaling"))
         return out.transpose(1, 2).contiguous(), None
@@ -212,7 +212,7 @@ def verify(
     divided: Literal["heads", "sequence"],
     timeout: float = 60.0,
 ) -> Iterator[None]:
-    """Compare the positions that a model is given on all processes, in one all-gather.
+    """Compare the positions that a model is given on all processes, in one exchange.
 
     The model is called once inside the block. Integers that its modules are given under a name
     with `pos` in it (`position_ids`, `positions`, …) are its positions. A local `arange` in place
@@ -269,9 +269,9 @@ def verify(
         for hook in hooks:
             hook.remove()
     shown = _exchanged(_shown(seen, error), tuple(mesh.mesh.tolist()), timeout)
-    for rank, one in shown.items():
-        if isinstance(one, str):
-            raise bad_data("verify", "positions of each rank", f"rank {rank}: {one}") from error
+    # A rank that waited for one that failed has failed as well: all are named.
+    if failed := [f"rank {rank}: {one}" for rank, one in shown.items() if isinstance(one, str)]:
+        raise bad_data("verify", "positions of each rank", "; ".join(failed)) from error
     if not _FITS[divided]([*shown.values()]):
         raise bad_data(
             "verify",

@@ -157,13 +157,13 @@ class RotaryEmbedding(LearnedModule):
                 f"{caller}: v",
                 "values" if v is None else "no values",
                 f"targets {self.spec.channels.targets}",
-                "The targets of its pairing say what turns.",
+                "`targets` of its pairing names the arrays that turn: q, k, v.",
             )
         if cos_sin is not None:
             if any(value is not None for value in (positions, offset, cu_seqlens, length)):
                 raise bad_argument(
                     f"{caller}: cos_sin",
-                    "them alone",
+                    "cosines and sines alone",
                     "positions too",
                     "They were made for positions already.",
                 )

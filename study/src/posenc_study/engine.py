@@ -126,7 +126,7 @@ class Cluster:
                     threads = sum(client.nthreads().values())
                 except OSError as error:
                     what = f"nothing there any more ({str(error)[:120]})"
-                    todo = "What is finished is kept: the same command goes on."
+                    todo = "What is finished is kept: run the same command again."
                     address = client.scheduler.address
                     raise ArgumentError(
                         mismatch(address, "a Dask scheduler", what, todo)

@@ -122,10 +122,9 @@ class Narrowing:
 
 def cells(tier: str, narrowing: Narrowing | None = None) -> list[Cell]:
     """The cells of a tier, in the order in which they are run."""
-    narrowing = narrowing or Narrowing()
     if tier not in TIERS:
         raise ArgumentError(mismatch("study", "a tier", repr(tier), suggest(tier, TIERS)))
-    _check_names(narrowing)
+    narrowing = _checked(narrowing or Narrowing())
     every = [
         _cell(block, encoding, seed, narrowing)
         for block in _blocks(TIERS[tier], narrowing)
@@ -169,20 +168,21 @@ def _cell(block: Block, encoding: str, seed: int, narrowing: Narrowing) -> Cell:
     return Cell.of(block.task, encoding, seed=seed, settings=task.complete(settings))
 
 
-def _check_names(narrowing: Narrowing) -> None:
-    from posenc_study.model.encodings import ENCODINGS
+def _checked(narrowing: Narrowing) -> Narrowing:
+    """The same, with encodings by the names that the study has for them."""
+    from posenc_study.model.encodings import encoding, name_of
     from posenc_study.tasks import TASKS
 
-    for what, names, choices in (
-        ("a task", narrowing.tasks, TASKS),
-        ("an encoding", narrowing.encodings, ENCODINGS),
-    ):
-        for name in names:
-            if name not in choices:
-                raise ArgumentError(mismatch("study", what, repr(name), suggest(name, choices)))
+    for name in narrowing.tasks:
+        if name not in TASKS:
+            raise ArgumentError(mismatch("study", "a task", repr(name), suggest(name, TASKS)))
+    for name in narrowing.encodings:
+        encoding(name)
     if len(narrowing.seeds) > MOST_SEEDS:
         received = len(narrowing.seeds)
         raise ArgumentError(mismatch("study", f"at most {MOST_SEEDS} seeds", received))
+    names = tuple(dict.fromkeys(map(name_of, narrowing.encodings)))
+    return replace(narrowing, encodings=names)
 
 
 def seeds_of(text: str) -> tuple[int, ...]:

@@ -337,7 +337,9 @@ def test_rows_that_are_exact_already_or_trained_are_left() -> None:
     assert torch.equal(model.encoder.embed_positions.weight, old)
     model = seq2seq("Whisper")
     model.encoder.embed_positions.requires_grad_(True)
-    with pytest.raises(posenc.DataError, match="its rows are trained, made in code, or others"):
+    with pytest.raises(
+        posenc.DataError, match="its rows are trained, made in code, or not what the config says"
+    ):
         adopt(model)
 
 

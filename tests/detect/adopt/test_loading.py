@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import functools
 import threading
@@ -17,6 +18,7 @@ transformers = pytest.importorskip("transformers", reason="whose models are adop
 from posenc.detect.adopt import fitting, report  # noqa: E402
 from posenc.torch import adopt, adopting, release  # noqa: E402
 from posenc.torch.adopted import AdoptedRotary  # noqa: E402
+from tests.asynchronous import finished  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SMALL = {
@@ -161,7 +163,7 @@ def is_adopted(model: Any) -> bool:
 
 
 def test_models_of_a_block_are_adopted_when_it_ends(tmp_path: Any) -> None:
-    plain, before = transformers.PreTrainedModel.__init__, llama()
+    plain, before = transformers.PreTrainedModel.post_init, llama()
     before.save_pretrained(tmp_path)
     with adopting(phase="float32") as reports:
         loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -173,7 +175,7 @@ def test_models_of_a_block_are_adopted_when_it_ends(tmp_path: Any) -> None:
         thread.start()
         thread.join()
         llama()  # nobody holds it
-    assert transformers.PreTrainedModel.__init__ is plain
+    assert transformers.PreTrainedModel.post_init is plain
     assert [is_adopted(model) for model in (loaded, before, *other)] == [True, False, False]
     (report,) = reports
     assert report.replaced[0].spec.phase == "float32"
@@ -181,7 +183,7 @@ def test_models_of_a_block_are_adopted_when_it_ends(tmp_path: Any) -> None:
 
 
 def test_a_block_that_fails_adopts_nothing() -> None:
-    plain, models = transformers.PreTrainedModel.__init__, []
+    plain, models = transformers.PreTrainedModel.post_init, []
 
     def block() -> None:
         with adopting():
@@ -204,4 +206,71 @@ def test_a_block_that_fails_adopts_nothing() -> None:
         of_two()
     assert not reports
     assert not any(is_adopted(model) for model in models[:3])
-    assert transformers.PreTrainedModel.__init__ is plain
+    assert transformers.PreTrainedModel.post_init is plain
+
+
+class HalfBuilt(transformers.LlamaForCausalLM):  # type: ignore[name-defined, misc]
+    def __init__(self, config: Any) -> None:
+        transformers.PreTrainedModel.__init__(self, config)
+        raise RuntimeError("of a model")
+
+
+class SaysItTwice(transformers.LlamaForCausalLM):  # type: ignore[name-defined, misc]
+    def __init__(self, config: Any) -> None:
+        super().__init__(config)
+        self.post_init()
+
+
+def test_a_block_adopts_what_was_built_once_and_wholly() -> None:
+    config, kept = transformers.LlamaConfig(**SMALL), []
+    with adopting() as reports:
+        try:
+            HalfBuilt(config)
+        except RuntimeError as error:
+            kept.append(error)  # which holds the model
+        model = SaysItTwice(config)
+    assert (len(reports), is_adopted(model)) == (1, True)
+
+
+def test_blocks_of_tasks_and_generators_are_their_own() -> None:
+    plain = transformers.PreTrainedModel.post_init
+
+    async def with_block(built: Any, other: Any) -> list[Any]:
+        with adopting() as reports:
+            models = [llama()]
+            built.set()
+            await other.wait()
+            models.append(await asyncio.to_thread(llama))
+        return [len(reports), *map(is_adopted, models)]
+
+    async def without(built: Any, other: Any) -> bool:
+        await built.wait()
+        model = llama()
+        other.set()
+        return is_adopted(model)
+
+    async def both() -> list[Any]:
+        events = asyncio.Event(), asyncio.Event()
+        return await asyncio.gather(with_block(*events), without(*events))
+
+    assert finished(both()) == [[1, True, False], False]
+
+    def block() -> Any:
+        with adopting() as reports:
+            yield reports
+
+    first, second = block(), block()
+    reports = [next(first), next(second)]
+    list(first)  # before the one that began after it
+    model = llama()
+    list(second)
+    assert ([*map(len, reports)], is_adopted(model)) == ([0, 1], True)
+    with adopting() as found:
+        left = block()
+        next(left)
+        thread = threading.Thread(target=left.close)  # as a collector of garbage may
+        thread.start()
+        thread.join()
+        model = llama()
+    assert (len(found), is_adopted(model)) == (1, True)
+    assert transformers.PreTrainedModel.post_init is plain

@@ -17,7 +17,7 @@ hf = pytest.importorskip("transformers", reason="whose models are adopted")
 from posenc.detect.adopt import fitting  # noqa: E402
 from posenc.detect.facts import arrays  # noqa: E402
 from posenc.torch import adopt, release  # noqa: E402
-from posenc.torch.adopted_sequences import AdoptedSequence, SequenceRotary  # noqa: E402
+from posenc.torch.adopted import AdoptedSequence, SequenceRotary  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 SIZES = {
@@ -173,17 +173,80 @@ def test_frequencies_of_another_base_contradict_the_config() -> None:
     assert model.encoder.embed_positions is old
 
 
-def test_a_module_that_places_pictures_is_left_and_its_config_is_no_contradiction() -> None:
+def dino() -> Any:
+    """DINOv3, whose module is called with pictures; they need not be square."""
+    torch.manual_seed(0)
     config = hf.DINOv3ViTConfig(**SIZES, image_size=32, patch_size=8)
-    model = hf.DINOv3ViTModel(config).eval()
+    return hf.DINOv3ViTModel(config).eval()
+
+
+def of_patches(module: Any, dtype: Any = torch.float32) -> np.ndarray:
+    """Cosines + i sines of a picture of 9 x 5 patches."""
+    cos, sin = module(torch.zeros(2, 3, 72, 40, dtype=dtype))
+    assert cos.dtype == sin.dtype == dtype
+    return torch.complex(cos.float(), sin.float()).numpy()
+
+
+def of_centres() -> np.ndarray:
+    """The same by the centres of patches, from -1 to 1 along each side, in float64."""
+    lines = [(2 * np.arange(n) + 1) / n - 1 for n in (9, 5)]
+    centres = np.stack(np.meshgrid(*lines, indexing="ij"), axis=-1).reshape(-1, 2, 1)
+    angles = 2 * np.pi * centres * 100.0 ** -np.array([0, 0.5])
+    return np.tile(np.exp(1j * angles).reshape(len(centres), 4), 2)
+
+
+@pytest.mark.parametrize("place", ["float32", "bfloat16", "meta"])
+def test_a_module_that_places_patches_is_exact(place: str) -> None:
+    if place == "meta":
+        with torch.device("meta"):
+            model = dino()
+    else:
+        model = dino().to(getattr(torch, place))
+    old = model.rope_embeddings
+    (row,) = adopt(model).replaced
+    assert (row.path, row.change > 1e-4) == ("rope_embeddings", place == "bfloat16")
+    new = copy.deepcopy(model.rope_embeddings).to_empty(device="cpu")
+    new = pickle.loads(pickle.dumps(new))
+    assert np.abs(of_patches(new) - of_centres()).max() < 1.2e-7
+    half = np.abs(of_patches(new, torch.bfloat16) - of_centres()).max()
+    assert half < 2**-8
+    release(model)
+    assert model.rope_embeddings is old
+
+
+def test_patches_that_are_moved_in_training_are_those_of_the_model() -> None:
+    model = dino()
+    old = model.rope_embeddings
+    adopt(model)
+    model.train()
+    turned = []
+    for module in (model.rope_embeddings, old):
+        torch.manual_seed(3)
+        turned.append(of_patches(module))
+    assert np.array_equal(*turned)
+    assert np.abs(turned[0] - of_centres()).max() > 0.1  # drawn, and not at their centres
+
+
+def test_patches_of_another_base_contradict_the_config_and_other_tokens_are_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = dino()
+    old = model.rope_embeddings
     assert not posenc.facts(model).contradictions
+    old.inv_freq.mul_(1.5)
+    assert posenc.facts(model).contradictions
+    with pytest.raises(posenc.DataError, match="rope_embeddings.inv_freq. One of the two is wrong"):
+        adopt(model)
+    assert model.rope_embeddings is old
+    plain = type(old).forward
+    monkeypatch.setattr(
+        type(old), "forward", lambda self, pixel_values: [t[1:] for t in plain(self, pixel_values)]
+    )
     with pytest.raises(
         posenc.DataError, match="it is called with pixel_values, and places"
     ) as error:
-        adopt(model)
+        adopt(dino())
     assert "contradicts" not in str(error.value)
-    model.rope_embeddings.inv_freq.mul_(1.5)  # and others do contradict it
-    assert posenc.facts(model).contradictions
 
 
 def test_frequencies_of_a_time_condition_turn_no_heads() -> None:

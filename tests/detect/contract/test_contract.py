@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 import posenc
 from posenc import registry
 from posenc._core.io import files
-from posenc._core.spec.example import small
+from posenc._core.spec.checks import small
 from posenc.detect.contract import files as contract_files
 from posenc.detect.contract import read
 from posenc.detect.contract.contract import canonical, digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +88,13 @@ def test_what_only_a_survey_meets_is_a_difference_with_its_call(code: Any) -> No
     found = posenc.diff(SPEC, code)
     assert found.verdict == "differs", found.lines()
     assert found.differences[0].call.startswith("smallest call: ")
+
+
+def test_numbers_that_are_nan_on_both_sides_differ_in_nothing() -> None:
+    rows = posenc.table(posenc.Sinusoidal(8), 12).copy()
+    rows[5] = np.nan
+    assert posenc.diff(rows, rows).verdict == "nothing differs"
+    assert posenc.diff(rows, np.nan_to_num(rows)).verdict == "differs"
 
 
 def test_a_pair_of_functions_is_a_side() -> None:
@@ -201,3 +209,19 @@ def test_sines_beside_cosines_are_read_from_any_position_on(
     learned = np.random.default_rng(0).standard_normal((128, 16))
     save_file({"h.0.attn.embed_positions": learned}, file)
     assert posenc.diff(GPTJ, file).verdict == "not compared"
+
+
+def test_numbers_that_are_none_are_a_difference_whichever_side_has_them() -> None:
+    cos, sin = posenc.cos_sin(posenc.RoPE(16, pairing="half"), 32)
+    none = np.where(np.arange(32)[:, None] == 3, np.nan, cos)
+    whole, broken = {"cos": cos, "sin": sin}, {"cos": none, "sin": sin}
+    for sides in ((whole, broken), (broken, whole)):
+        [row] = posenc.diff(*sides).differences
+        assert row.call == (
+            "smallest call: one token at position 3, of numbers that are NaN or infinite"
+        )
+    for both in (whole, broken):
+        assert posenc.diff(both, both).verdict == "nothing differs"
+    found = posenc.diff(whole, {"cos": cos, "sin": sin[:20]})
+    assert re.search(r"ask: shapes .*\(20, 8\).* differ", str(found))
+    assert "a tuple. Hand over arrays by their names" in str(posenc.diff((cos, sin), whole))

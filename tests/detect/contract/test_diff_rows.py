@@ -51,7 +51,7 @@ def test_two_arrays_are_compared_to_the_end_of_the_shorter_one() -> None:
     assert (apart.exit_code, "4,998" in apart.differences[0].call) == (1, True)
     shorter = posenc.diff(rows(60), rows(64))
     assert "to position 59" in shorter.lines()[3]
-    assert "table: rows from 60 on, of one side alone" in shorter.not_compared
+    assert "table: rows from 60 on, which only one side has" in shorter.not_compared
 
 
 def test_files_of_one_array_are_sides(tmp_path: Path) -> None:

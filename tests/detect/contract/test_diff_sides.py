@@ -88,7 +88,10 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
     assert told["compared"]
     assert told["not_compared"]
     table = run(config, other, "--markdown").output
-    assert "| attention | base | 500000 | 10000, the default | 2 (cos and sin) | 1 |" in table
+    assert (
+        "| attention | base | 500000 | 10000, the default | 2 (cos and sin to position 511) | 1 |"
+        in table
+    )
     lines = run(config, other).output
     assert "attention: base: 500000 against 10000, the default" in lines
     for line in (*told["compared"], *told["not_compared"]):
@@ -100,6 +103,7 @@ def test_json_and_markdown_say_the_same_as_the_lines(config: str) -> None:
 
 
 @pytest.mark.costly
+@pytest.mark.usefixtures("whole_surveys")
 def test_it_says_how_far_it_looked() -> None:
     found = posenc.diff(CONFIG, Engine(ladder(64, 5e5)))
     told = found.compared[0]
@@ -113,7 +117,7 @@ def test_it_says_how_far_it_looked() -> None:
     assert "agrees to position 1,048,576" in told
     assert "each to 4,096, then one in every 128" in told
     assert (
-        "spec: rotate: the code does not offer it, so its pairing is not seen"
+        "spec: rotate: the code offers no rotation, so how it pairs channels is not seen"
         in cosines.not_compared
     )
     assert any("left padding" in line for line in cosines.not_compared)
@@ -288,12 +292,64 @@ HIDDEN: dict[str, tuple[Any, Any, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", drawn([*HIDDEN], 16, "detect/contract", "detect/subject"))
+@pytest.mark.parametrize("name", drawn([*HIDDEN], 10, "detect/contract", "detect/subject"))
 def test_a_fault_that_most_calls_do_not_show_is_named(name: str) -> None:
     description, side, field = HIDDEN[name]
     found = posenc.diff(description, side)
     assert (found.verdict, found.exit_code) == ("differs", 1), found.lines()
     assert found.differences[0].field == (field or found.differences[0].field), found.lines()
+
+
+def _turning(dtype: str | None, cos: str | None, faster: float, first: int = 0) -> Any:
+    """A rotation of vectors whose angles or cosines are rounded, or one of whose pairs is off."""
+
+    def rotate(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        waves = ladder(64, 5e5)
+        waves[1] *= faster
+        places = positions - positions.min() * first
+        if dtype == "f4f2":  # as float32 computes angles, and then rounds them
+            places, waves = places.astype("f4"), waves.astype("f4")
+        angles = (places[:, None] * waves).astype(dtype[-2:] if dtype else "f4")
+        c, s = (np.concatenate([f(angles)] * 2, -1).astype(cos or "f4") for f in (np.cos, np.sin))
+        a, b = np.split(x, 2, axis=-1)
+        return x * c + np.concatenate([-b, a], axis=-1) * s
+
+    return rotate
+
+
+@pytest.mark.parametrize(
+    ("dtype", "cos", "faster", "first", "told"),
+    [
+        ("f2", "f2", 1.0, 0, ["angles in float16"]),
+        ("f2", None, 1.0, 0, ["angles in float16"]),
+        ("f4f2", None, 1.0, 0, ["angles in float16"]),
+        (None, "f2", 1.0, 0, ["in float16"]),
+        (None, None, 1.0003, 0, ["pair 1 turns 0.03 % faster"]),
+        (None, None, 1.0, 1, ["positions counted from the first one of the call"]),
+        (None, None, 1.0, 0, []),
+    ],
+)
+def test_rounded_angles_are_no_other_frequencies(
+    dtype: str | None, cos: str | None, faster: float, first: int, told: list[str]
+) -> None:
+    longer = {**CONFIG, "max_position_embeddings": 8192}
+    found = posenc.diff(longer, _turning(dtype, cos, faster, first))
+    assert [row.b for row in found.rows] == told
+
+
+def test_the_size_of_a_difference_is_that_of_cosines_and_sines() -> None:
+    """Against both, computed here, at the positions that the sentence names."""
+    other = ROPE.replace(base=4e5)
+    row = posenc.diff(ROPE, other).rows[0]
+    both = (np.array(posenc.cos_sin(r, 4097, dtype="float64")) for r in (ROPE, other))
+    assert row.size == pytest.approx(np.abs(np.subtract(*both)).max(), rel=1e-9)
+    assert row.what == "cos and sin to position 4,096"
+
+
+def test_a_file_of_code_is_no_json(tmp_path: Path, config: str) -> None:
+    (tmp_path / "rope.py").write_text("def rotate(x, positions): return x\n")
+    done = run(config, str(tmp_path / "rope.py"))
+    assert "rope.py:NAME is a function or class in it" in done.output
 
 
 NO_ANSWER: dict[str, Any] = {
@@ -363,6 +419,7 @@ def test_two_implementations_are_asked_for_far_positions_and_vectors() -> None:
 
 
 @pytest.mark.parametrize("rows", [512, 1024, 2048, 3000, 4096, 8192])
+@pytest.mark.usefixtures("whole_surveys")
 def test_a_table_of_rows_is_asked_as_far_as_it_reaches(rows: int) -> None:
     (told, *_) = posenc.diff(ROPE, Engine(ladder(64, 5e5), rows=rows)).compared
     last = rows - 1

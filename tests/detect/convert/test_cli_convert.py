@@ -33,8 +33,11 @@ def model(tmp_path: Path, **choices: object) -> Path:
 
 def test_words(tmp_path: Path) -> None:
     source = model(tmp_path)
+    (file,) = source.glob("*.safetensors")
+    file.chmod(0o600)
     result = run(source, tmp_path / "new", "--pairing", "interleaved")
     assert result.exit_code == 0, result.output
+    assert (tmp_path / "new" / file.name).stat().st_mode & 0o777 == 0o600
     for words in (
         "pairing half -> interleaved; half according to the config: model_type 'llama'",
         "model.layers.0.self_attn.q_proj.weight  weight: 2 heads of queries, 8 wide",
@@ -133,7 +136,7 @@ def test_a_computed_table_by_presets(tmp_path: Path) -> None:
     [
         (["--pairing", "halves"], "Did you mean 'half'"),
         ([], "nothing to change"),
-        (["--resize", "3", "--pairing", "half"], "say what becomes of a table"),
+        (["--resize", "3", "--pairing", "half"], "are for a table, which --tensor names"),
         (["--pairing", "half", "--rotary", "4"], "--rotary needs --stored"),
         (["--pairing", "half", "--rotary", "5", "--stored", "half"], "even width"),
         (["--pairing", "half", "--name", "q"], "ROLE=PATTERN"),

@@ -72,12 +72,12 @@ def test_twice_after_the_record_was_lost(tmp_path: Path) -> None:
     source = folder_of(tmp_path / "m", load_file(TRAINED), config())
     first = posenc.convert(source, tmp_path / "new", pairing="interleaved")
     assert first.checked()[0].startswith("verified: scores of 4 heads in 2 layers")
-    assert "config: model_type 'llama' says so; the weights agree" in first.checked()[1]
+    assert "stated by the config: model_type 'llama'; the weights agree" in first.checked()[1]
     save_file(loaded(tmp_path / "new"), tmp_path / "new" / "model.safetensors")
     with pytest.raises(DataError, match="--stored"):
         posenc.convert(tmp_path / "new", tmp_path / "again", pairing="interleaved")
     back = posenc.convert(tmp_path / "new", tmp_path / "back", pairing="half", layout=STATED)
-    assert "the caller says so; the weights agree" in back.checked()[1]
+    assert "stated by the caller; the weights agree" in back.checked()[1]
     before, after = load_file(TRAINED), loaded(tmp_path / "back")
     assert {k: v.tobytes() for k, v in before.items()} == {k: v.tobytes() for k, v in after.items()}
 

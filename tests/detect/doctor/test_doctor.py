@@ -10,10 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
+from safetensors.numpy import save_file
 
 import posenc
 from posenc.cli import app
 from posenc.detect.contract import diff
+from posenc.detect.subject import plan
 from tests.detect.checkpoints import folder_of
 from tests.detect.doctor import ports
 from tests.detect.doctor.cases import CASES, LLAMA, NEOX, TRAINED, TURNED, WITH
@@ -29,8 +31,15 @@ LATER = (
 )
 
 
+@pytest.fixture(autouse=True)
+def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a survey finds in many calls is held beside it; a port here is asked in some."""
+    monkeypatch.setattr(plan, "DRAWN", 8)
+    monkeypatch.setattr(plan, "STRETCHES", 8)
+
+
 @pytest.mark.costly
-@pytest.mark.parametrize("name", drawn([*CASES], 10, *LATER))
+@pytest.mark.parametrize("name", drawn([*CASES], 6, *LATER))
 def test_it_ends_in_the_right_line(name: str, tmp_path: Path) -> None:
     """The first fault and its line, in the words of the verb that found it."""
     case = CASES[name]
@@ -89,7 +98,9 @@ def test_weights_that_tell_nothing_are_not_compared(tmp_path: Path) -> None:
     noise = {name: rng.standard_normal(v.shape).astype(v.dtype) for name, v in TRAINED.items()}
     diagnosis = posenc.doctor(folder_of(tmp_path / "m", noise, LLAMA))
     assert (diagnosis.verdict, diagnosis.compared) == ("not compared", ())
-    assert diagnosis.not_compared == ("the stated pairing, with that of 4 groups of heads",)
+    assert diagnosis.not_compared == (
+        "the pairing that the config states, against 4 groups of heads",
+    )
 
 
 def test_nothing_compared_is_no_success() -> None:
@@ -153,6 +164,23 @@ def test_a_number_that_one_line_has_is_shown_by_its_line(tmp_path: Path) -> None
     diagnosis = posenc.doctor(LLAMA, posenc.testing.load(f"{file}:angles"))
     assert diagnosis.engine.endswith("port.py, line 7 (angles)")
     assert "port.py, line 3: base 10000" in diagnosis.faults[0].change
+
+
+def test_a_dtype_that_one_line_has_is_shown_by_its_line(tmp_path: Path) -> None:
+    """In a function that the engine calls; and of a config, the weights beside it are read."""
+    file = tmp_path / "port.py"
+    file.write_text(
+        "import numpy as np\n\n\ndef angles(positions):\n    waves = 1e4 ** -(np.arange(32) / 32)\n"
+        "    return (positions[..., None] * waves).astype(np.float16)\n\n\n"
+        "def cos_sin(positions):\n    return np.cos(angles(positions)), np.sin(angles(positions))\n"
+    )
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    weights = {"model.layers.0.input_layernorm.weight": np.ones(256, np.float32)}
+    save_file(weights, tmp_path / "model.safetensors")
+    engine = posenc.testing.load(f"{file}:cos_sin")
+    diagnosis = posenc.doctor(tmp_path / "config.json", engine)
+    assert "port.py, line 6: compute positions and angles in float32" in diagnosis.faults[0].change
+    assert not any("no file of them" in row for row in diagnosis.not_compared)
 
 
 def test_the_page_and_its_json_say_the_same(tmp_path: Path) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
@@ -36,11 +38,31 @@ def test_words(tmp_path: Path) -> None:
         "ramp from pair 23 to 40: 24 pairs kept, 16 in between, 24 interpolated",
         "attention factor 1.13863: multiplies cosines and sines, so its square multiplies scores",
         "wavelengths from 6.283 to 20,253,023 positions",
-        "40 of 64 pairs complete a turn within 32,768 positions, before the extension",
+        "40 of 64 pairs complete a turn within 32,768 positions, before the extension\n",
         "from posenc's entry for the family: pairing (llama)",
         "from the format's default: scaling.beta_fast (beta_fast)",
     ):
         assert words in result.output, words
+
+
+def test_the_ramp_of_llama_3_is_told_by_its_pairs(tmp_path: Path) -> None:
+    rule = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    config: Any = {"model_type": "llama", "hidden_size": 4096, "num_attention_heads": 32,
+              "max_position_embeddings": 131_072, "rope_theta": 500_000.0,
+              "rope_scaling": rule | {"original_max_position_embeddings": 8192}}  # fmt: skip
+    told = run(saved(tmp_path, config)).output
+    assert "ramp from pair 28.22 to 34.98: 29 pairs kept, 6 in between, 29 interpolated\n" in told
+    plan = posenc.from_hf(config)
+    with pytest.raises(posenc.ArgumentError, match=r'one for each layer: plan\["attention"\].spec'):
+        posenc.frequencies(plan)
+    spec: Any = plan["attention"].spec
+    slowed = posenc.frequencies(spec.replace(scaling=())) / posenc.frequencies(spec)
+    assert (np.isclose(slowed, 1).sum(), np.isclose(slowed, 8).sum()) == (29, 29)
+    assert re.findall(r"within ([\d,]+) positions, (.*)", told) == [
+        ("8,192", "before the extension"), ("65,536", "with it"), ("131,072", "with it"),
+    ]  # fmt: skip
+    config["rope_scaling"]["high_freq_factor"] = 1.0
+    assert "ramp" not in run(saved(tmp_path, config)).output
 
 
 def test_json_is_the_plan_and_its_numbers(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ LLAMA = {
     "max_position_embeddings": 128,
     "rope_theta": 10_000.0,
 }
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 1024}
 SWIN = {
     "model_type": "swin",
     "embed_dim": 8,
@@ -72,6 +73,39 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "a base in words, inside": (
         {**without(LLAMA, "rope_theta"), "rope_parameters": {"rope_theta": "1e6"}},
         "rope_parameters.rope_theta='1e6' is not a number",
+    ),
+    "a base in words, before another": (
+        {**LLAMA, "rope_scaling": {"rope_type": "linear", "factor": 2.0, "rope_theta": "1e6"}},
+        "rope_scaling.rope_theta='1e6' is not a number",
+    ),
+    "a magnitude in words": (
+        {**LLAMA, "rope_scaling": {**YARN, "attention_factor": "1.3"}},
+        "rope_scaling.attention_factor='1.3' is not a number",
+    ),
+    "a bound that is a list": (
+        {**LLAMA, "rope_scaling": {**YARN, "beta_fast": [32]}},
+        "rope_scaling.beta_fast=[32] is not a number",
+    ),
+    "a factor that is true": (
+        {**LLAMA, "rope_scaling": {**YARN, "mscale": True}},
+        "rope_scaling.mscale=True is not a number",
+    ),
+    "a share beyond a float's range": (
+        {
+            **LLAMA,
+            "model_type": "qwen2_vl",
+            "rope_scaling": {"type": "mrope", "mrope_section": [2, 3, 3]},
+            "partial_rotary_factor": -1e308,
+        },
+        "partial_rotary_factor: expected 0, or a number from 1e-30",
+    ),
+    "flags of layers in words": (
+        {**LLAMA, "model_type": "smollm3", "num_hidden_layers": 8, "no_rope_layers": "1110"},
+        "no_rope_layers='1110' is not a list of layers",
+    ),
+    "a text at the top, without heads": (
+        {"model_type": "qwen2_vl", "rope_theta": 1e6, "hidden_size": 2048, "vision_config": {}},
+        "the width of a head is not stated",
     ),
     "a head in words": ({**LLAMA, "head_dim": "64"}, "head_dim='64' is not a number"),
     "a true head": ({**LLAMA, "head_dim": True}, "head_dim=True is not a number"),
@@ -159,11 +193,42 @@ def test_the_sentence_names_the_key(case: str) -> None:
     assert any(words in text for text in posenc.from_hf(config, on_error="report").errors)
 
 
+@pytest.mark.parametrize("value", ["4096", [4096], True, -1, 2**53, 2**70])
+def test_what_is_no_length_is_not_used_and_said(value: Any) -> None:
+    config = {**LLAMA, "max_position_embeddings": value}
+    plan = posenc.from_hf(config)
+    assert plan["attention"].length is None
+    assert [f"max_position_embeddings={value!r} is no length: it is not used"] == [*plan.warnings]
+    assert posenc.golden(config).parts
+    assert posenc.from_hf({**config, "max_position_embeddings": 2**53 - 1})["attention"].length
+
+
+def test_fields_of_yarn_that_are_null_or_numbers_are_read() -> None:
+    fields = {"attention_factor": None, "beta_fast": 32, "mscale": None, "truncate": None}
+    config = {**LLAMA, "rope_scaling": {**YARN, **fields}, "max_position_embeddings": 4096}
+    assert not posenc.from_hf(config).warnings
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "llama.cpp"])
+def test_an_engine_is_asked_for_no_type_that_is_no_word(engine: str) -> None:
+    for model_type in ({"a": 1}, ["llama"], None, "x" * 5000):
+        with pytest.raises(posenc.PosencError) as caught:
+            posenc.diff({**LLAMA, "model_type": model_type}, f"engine:{engine}")
+        assert len(str(caught.value)) < 1000
+
+
+def test_layers_that_do_not_turn_are_those_of_the_class_where_they_are_left_out() -> None:
+    config = {**LLAMA, "model_type": "mllama_text_model", "num_hidden_layers": 10}
+    for more, still in (({}, (3, 8)), ({"cross_attention_layers": []}, ())):
+        entries = [entry for entry in posenc.from_hf({**config, **more}) if entry.spec is not None]
+        assert entries[0].indices == tuple(i for i in range(10) if i not in still)
+
+
 TEXTS = {
     "digits": ('{"hidden_size": ' + "9" * 5000 + "}", "a number of too many digits"),
     "deep": ('{"a":' * 5000 + "1" + "}" * 5000, "nested deeper"),
     "deep list": ("[" * 100_000, "nested deeper"),
-    "not an object": ("[1]", "a JSON object"),
+    "not an object": ("[1]", "keys, each with a value"),
     "twice": ('{"a": 1, "a": 2}', "each key once"),
     "open": ('{"a": 1', "is not JSON"),
 }

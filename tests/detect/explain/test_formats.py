@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import re
 import sys
@@ -11,14 +10,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 import posenc
 from posenc._core.io.inputs import CONFIG
 from posenc._core.io.yaml_text import parse_yaml
-from posenc.cli import app
-from posenc.detect.explain import fitting, formats, targets
-from posenc.presets.config_formats import config_formats
+from posenc.detect.explain import fitting, formats
+from posenc.presets.families import config_formats
 from tests.tolerances import ORIGINAL, assert_close
 
 # Written by running the code of each row's `source` on CPU in float32.
@@ -39,9 +36,9 @@ def _name(row: dict[str, Any]) -> str:
 def test_a_config_turns_as_the_code_of_its_format(row: dict[str, Any]) -> None:
     wide = len(row["rotated"])
     x = np.arange(1, wide + 1)[None] / wide
-    spec = posenc.explain(row["config"])["attention"].spec
-    turned = x.copy()
-    turned[:, : spec.dim] = posenc.rotate(spec, x[:, : spec.dim], positions=[POSITION])
+    spec = posenc.explain(row["config"])[row.get("layer", "attention")].spec
+    turned, positions = x.copy(), [row.get("positions", POSITION)]
+    turned[:, : spec.dim] = posenc.rotate(spec, x[:, : spec.dim], positions=positions)
     assert_close(turned[0], np.array(row["rotated"]), 5 * ORIGINAL, row["source"])
 
 
@@ -71,14 +68,29 @@ OTHERS: dict[str, tuple[dict[str, Any], posenc.Spec | str | None]] = {
     "olmo slopes": ({"model": {**DOLMA, "alibi": True, "alibi_bias_max": 4}}, "alibi_bias_max"),
     "olmo heads": ({"model": {**DOLMA, "n_heads": 12, "alibi": True}}, "no power of two"),
     "megatron": (TRAINER, ROWS_64),
+    "megatron lora": ({**TRAINER, "position_embedding_type": "rope",
+                       "lora_dropout_position": "post"}, posenc.RoPE(16, pairing="half")),
     "megatron none": ({**TRAINER, "position_embedding_type": "none"}, None),
-    "megatron yarn": ({**TRAINER, "position_embedding_type": "yarn"}, "yarn, mrope, relative"),
-    "megatron mla": ({**TRAINER, "multi_latent_attention": True}, "multi_latent_attention"),
+    "megatron relative": ({**TRAINER, "position_embedding_type": "relative"}, "relative, rope"),
+    "megatron mla": ({**TRAINER, "multi_latent_attention": True, "rotary_interleaved": True,
+                      "position_embedding_type": "rope"}, "pairs of its own"),
+    "megatron yarn": ({**TRAINER, "position_embedding_type": "yarn", "rotary_interleaved": True},
+                      "of rotary_interleaved pairs"),
+    "megatron mrope": ({**TRAINER, "position_embedding_type": "mrope"}, "without mrope_section"),
+    "megatron mscale": ({**TRAINER, "position_embedding_type": "yarn", "mscale": 0.7,
+                         "rotary_scaling_factor": 8}, "without mscale_all_dim"),
+    "megatron skips": ({**TRAINER, "position_embedding_type": "rope",
+                        "no_rope_freq": "([0]*3+[1])*2"}, "no_rope_freq='.*' is not a number"),
     "megatron saved": ({**TRAINER, "use_checkpoint_args": True}, "use_checkpoint_args"),
     "trtllm alibi": ({**ENGINE, "position_embedding_type": "alibi"}, SLOPES),
     "trtllm long": ({**ENGINE, "position_embedding_type": "long_rope"}, "only rope_gpt_neox"),
     "maxtext gpt3": ({**GPT3, "trainable_position_size": 128}, ROWS_64),
-    "maxtext mrope": ({**GPT3, "decoder_block": "qwen3", "use_mrope": True}, "three axes"),
+    "maxtext mrope": ({**GPT3, "decoder_block": "llama2", "use_mrope": True}, "blocks of Qwen"),
+    "maxtext yarn": ({**GPT3, "decoder_block": "gemma4", "rope_type": "yarn"}, "what this decoder"),
+    "maxtext share": ({**GPT3, "decoder_block": "gemma4", "local_rope_proportion": 0.5},
+                      "or local_rope_proportion"),
+    "sentence-transformers": ({"__version__": {}, "prompts": {}, "model_type":
+                              "SentenceTransformer"}, "a config.json beside it"),
     "maxtext name": ({**GPT3, "decoder_block": "llama2", "rope_max_timescale": 500000}, "decides"),
     "torchtune": ({"model": {"_component_": "mine.model"}}, "whose numbers are not known"),
     "litgpt yarn": ({"n_embd": 64, "n_head": 4, "n_layer": 2, "block_size": 8, "rotary_percentage":
@@ -173,6 +185,50 @@ def test_a_refusal_names_the_keys_that_speak_and_the_nearest_format() -> None:
     text = str(caught.value)
     assert "These keys speak of positions, and no rule reads them: rotary_share=0.5" in text
     assert "The nearest format is model_config.yaml of LitGPT, which has block_size and" in text
+    words = ("hidden_size", "num_attention_heads", "num_hidden_layers", "head_dim", "rope_theta")
+    assert formats.nearest(dict.fromkeys(words, 16)) == ""  # words of transformers tell no other
+
+
+OLMO = {"model": {**DOLMA, "rope": True}}
+BESIDE: dict[str, dict[str, Any]] = {
+    "rope_theta=500000.0 stands outside model": {**OLMO, "rope_theta": 5e5},
+    "d_model=128 stands outside model": {**OLMO, **DOLMA, "d_model": 128},
+    "hidden_size=128 stands outside MODEL_ARGS": {
+        "MODEL_ARGS": TRAINER, "model": {**TRAINER, "hidden_size": 128},
+    },
+    "rotary_pct: expected a value, got two values": {
+        **PILE, "pos-emb": "rotary", "rotary-pct": 0.25, "rotary_pct": 0.5,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("error", BESIDE)
+def test_a_key_that_says_otherwise_in_another_place_is_an_error(error: str) -> None:
+    with pytest.raises(posenc.DataError, match=re.escape(error)):
+        posenc.explain(BESIDE[error])
+
+
+def test_a_key_that_says_the_same_in_another_place_is_none() -> None:
+    same = {**OLMO, **DOLMA, "run_name": "a", "optimizer": {"rope_theta": 1}}
+    assert posenc.explain(same)["attention"].spec == posenc.RoPE(16, pairing="half")
+    twice = {**PILE, "pos-emb": "rotary", "rotary-pct": 0.5, "rotary_pct": 0.5}
+    assert posenc.explain(twice)["attention"].spec.dim == 8
+
+
+@pytest.mark.parametrize("key", ["extends", "bases", "_base_"])
+def test_a_file_that_names_another_for_its_other_keys_is_no_whole_config(key: str) -> None:
+    with pytest.raises(posenc.DataError, match=rf'{key}=\["base.yaml"\] says where more of'):
+        posenc.explain({**LLAMA, key: ["base.yaml"]})
+    assert posenc.explain({**LLAMA, key: []})["attention"].spec.dim == 16
+
+
+def test_a_refusal_names_the_model_that_a_recipe_is_for() -> None:
+    recipe = {"base_model": "meta-llama/Llama-3.1-8B", "n_embd": 64, "n_head": 4, "n_layer": 2}
+    with pytest.raises(posenc.DataError) as caught:
+        posenc.explain({**recipe, "block_size": 8})
+    text = str(caught.value)
+    assert 'base_model="meta-llama/Llama-3.1-8B" says where more of the model stands' in text
+    assert "which has rotary_percentage or padding_multiple too" in text
 
 
 def test_a_format_of_which_much_is_missing_is_not_the_nearest(
@@ -192,12 +248,6 @@ def test_a_window_that_a_format_does_not_know_is_an_error() -> None:
         posenc.explain({**LLAMA, "layer_sliding": 4})
 
 
-def test_a_length_under_a_name_of_the_family_is_written() -> None:
-    sizes = {"n_embd": 64, "n_head": 4, "n_layer": 2, "rotary_dim": 16, "n_positions": 128}
-    written = posenc.convert_config({"model_type": "gptj", **sizes}, "neox").config
-    assert written["max_position_embeddings"] == 128
-
-
 # --- YAML and TOML --------------------------------------------------------------------------------
 
 NEOX = (
@@ -210,13 +260,15 @@ TEXTS = {
     "a: &part {b: 1}, c: *part": 10_000.0,
     "stamp: 2024-01-01": 10_000.0,
     "a: &name x, tokenizer_type: *name": 10_000.0,
+    "init_method_std: 0.006, init_method_std: 0.02": 10_000.0,
 }
 REFUSED = {
     "a: &part {b: 1}, <<: *part": "a file without merged parts",
     "a: &base 5, rotary-emb-base: *base": "rotary-emb-base: expected a value, got the alias '*b",
-    "rotary_emb_base: 5, rotary_emb_base: 6": "each key once",
+    "rotary_emb_base: 5, rotary_emb_base: 6": "rotary_emb_base: expected a value, got two values",
     "a: !!python/name:os.system x": "is not YAML",
     "rotary_emb_base: [1": "is not YAML",
+    "a: 1}\n--- {b: 2": "expected a single document",
 }
 
 
@@ -280,101 +332,3 @@ def test_a_toml_file_is_read_and_a_flavor_says_where_its_numbers_stand(tmp_path:
     path.write_text("[model\n")
     with pytest.raises(posenc.DataError, match="is not TOML"):
         posenc.explain(path)
-
-
-# --- convert_config -------------------------------------------------------------------------------
-
-SOURCES: dict[str, dict[str, Any]] = {
-    "interleaved": {**LLAMA, "rope_theta": 5e5, "use_scaled_rope": True, "max_seq_len": 8192},
-    "half": {
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 64,
-        "intermediate_size": 128, "num_attention_heads": 4, "num_hidden_layers": 2,
-        "rms_norm_eps": 1e-5, "max_position_embeddings": 8192, "rope_theta": 5e5,
-        "rope_scaling": LLAMA_3,
-    },
-    "yarn": {
-        "dim": 64, "n_layers": 2, "head_dim": 16, "hidden_dim": 128, "n_heads": 4, "norm_eps": 1e-5,
-        "rope_theta": 1e6, "max_position_embeddings": 8192,
-        "yarn": {"factor": 4.0, "original_max_position_embeddings": 2048, "beta": 32, "alpha": 1,
-                 "apply_scale": False},
-    },
-    "partial": {
-        "num-layers": 2, "hidden-size": 64, "num-attention-heads": 4, "pos-emb": "rotary",
-        "rotary-pct": 0.25, "max-position-embeddings": 2048, "pipe-parallel-size": 1,
-    },
-}  # fmt: skip
-BLOOM = {"model_type": "bloom", "n_head": 8, "hidden_size": 64, "n_layer": 2}
-GPT2 = {"model_type": "gpt2", "n_head": 8, "n_embd": 64, "n_layer": 2, "n_positions": 128}
-# What cannot say all of it: without its keys a file is none of the format, so none is written.
-LACKS = {"mistral": {"interleaved", "partial"}, "trtllm": {"interleaved", "yarn", "partial"}}
-
-
-@pytest.mark.parametrize("to", targets())
-@pytest.mark.parametrize("name", SOURCES)
-def test_a_round_trip_changes_no_number_that_is_not_said_to_be_lost(name: str, to: str) -> None:
-    source = SOURCES[name]
-    before = posenc.explain(source)
-    if name in LACKS.get(to, ()):
-        with pytest.raises(posenc.DataError, match="none in the config"):
-            posenc.convert_config(source, to)
-        return
-    made = posenc.convert_config(source, to)
-    lost = [text for text in made.lost if "read back" in text]
-    after = posenc.explain(made.config, on_error="report")
-    same = [(entry.spec, entry.length) for entry in after]
-    if not lost and not any("max_position" in text for text in made.lost):
-        assert same == [(entry.spec, entry.length) for entry in before]
-    changed = {text.split(": ")[1].split(" is")[0] for text in lost}
-    for one, other in zip(before, after, strict=True):
-        fields = {field.name for field in dataclasses.fields(one.spec)}
-        other_fields = {f for f in fields if getattr(one.spec, f) != getattr(other.spec, f)}
-        assert other_fields == changed
-
-
-def test_what_is_lost_is_said_and_the_rest_is_kept() -> None:
-    made = posenc.convert_config(SOURCES["half"], "meta")
-    assert made.config["rope_scaling_factor"] == 8.0
-    assert "attention: pairing is read back otherwise" in made.lost
-    assert any("permute the weights" in text for text in made.lost)
-    assert posenc.convert_config(SOURCES["half"], "litgpt").lost == (
-        "not written, as they say nothing of it: model_type, architectures, rms_norm_eps",
-    )
-    assert made.to_dict() == {"config": made.config, "lost": list(made.lost)}
-
-
-def test_a_key_that_says_the_pairing_is_not_turned_round_to_keep_a_scaling() -> None:
-    made = posenc.convert_config(SOURCES["half"], "executorch")
-    assert made.config["use_hf_rope"] is True
-    assert "attention: scaling is read back otherwise" in made.lost
-
-
-def test_an_unknown_format_is_refused_with_the_nearest() -> None:
-    with pytest.raises(posenc.ArgumentError, match="Did you mean 'torchchat'"):
-        posenc.convert_config(LLAMA, "torchat")
-
-
-@pytest.mark.parametrize("to", ["meta", "neox", "executorch", "torchchat"])
-@pytest.mark.parametrize(("source", "kind"), [(BLOOM, "bias"), (GPT2, "table")])
-def test_a_format_that_turns_queries_is_not_written_for_a_model_that_does_not(
-    source: dict[str, Any], kind: str, to: str
-) -> None:
-    message = f"a model of kind rotary, as {to} would have it, got one of kind {kind}"
-    with pytest.raises(posenc.DataError, match=message):
-        posenc.convert_config(source, to)
-    assert posenc.convert_config(source, "hf4").lost == ()
-
-
-def test_the_command_writes_a_file_and_says_what_is_lost(tmp_path: Path) -> None:
-    (tmp_path / "params.json").write_text(json.dumps(SOURCES["interleaved"]))
-    out = tmp_path / "config.json"
-    call = ["convert-config", str(tmp_path / "params.json"), "--to", "hf", "-o", str(out)]
-    result = CliRunner().invoke(app, call)
-    assert result.exit_code == 0, result.output
-    assert "lost: attention: pairing is read back otherwise" in result.stderr
-    assert json.loads(out.read_text())["model_type"] == "llama"
-    refused = CliRunner().invoke(app, call)
-    assert refused.exit_code == 2
-    assert "exists: --force replaces it" in refused.output
-    assert CliRunner().invoke(app, [*call, "--force", "--json"]).exit_code == 0
-    printed = CliRunner().invoke(app, [*call[:4], "--json"])
-    assert json.loads(printed.stdout)["config"] == json.loads(out.read_text())

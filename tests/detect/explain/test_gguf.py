@@ -71,6 +71,21 @@ def test_a_plain_file(tmp_path: Path) -> None:
     assert posenc.from_json(posenc.to_json(plan)) == plan
 
 
+@pytest.mark.parametrize("length", [0, -1.0])
+def test_a_length_that_is_none_is_not_used_and_a_base_in_words_is_none(
+    tmp_path: Path, length: float
+) -> None:
+    path = written(tmp_path / "a.gguf", "llama", **{**BASIC, "context_length": length})
+    assert posenc.golden(path).parts[0].length is None
+    assert "context_length" in posenc.from_gguf(path).warnings[0]
+    with pytest.raises(posenc.PosencError, match="trained"):
+        posenc.extend(path, 8192)
+    words, factors = {**BASIC, "rope__freq_base": "x" * 999}, {"rope_freqs.weight": np.ones(32)}
+    path = written(tmp_path / "b.gguf", "llama", factors, **words)
+    assert len(posenc.from_gguf(path, on_error="report").errors[0]) < 200
+    assert "the header states" not in str(posenc.identify(path))
+
+
 def test_the_width_without_its_key(tmp_path: Path) -> None:
     keys = {k: v for k, v in BASIC.items() if k != "rope__dimension_count"}
     plan = posenc.from_gguf(written(tmp_path / "a.gguf", "qwen2", **keys))

@@ -160,7 +160,7 @@ def test_keys_of_the_text_in_the_config_of_the_whole() -> None:
     assert [e.spec.dim for e in plan if isinstance(e.spec, posenc.RoPE)] == [128, 80]
     assert not plan.warnings
     other = posenc.from_hf({**TEXT, "model_type": "qwen3_vl"}, on_error="report")
-    assert any("as it reads text_config" in text for text in other.warnings)
+    assert any("does not look: it reads text_config" in text for text in other.warnings)
 
 
 HOSTILE: dict[str, tuple[Config, str]] = {
@@ -323,3 +323,13 @@ def test_fourier_series_are_no_rotation() -> None:
     scaling = {"rope_type": "default", "fope_init_factor": 0.5, "fope_sep_head": True}
     told = posenc.from_hf({**config, "rope_scaling": scaling}, on_error="report").errors
     assert any("a series of waves, whose weights are in the checkpoint" in text for text in told)
+
+
+@pytest.mark.parametrize("stated", [{}, {"num_attention_heads": 16}, {"hidden_size": 2048}])
+def test_a_width_that_the_class_computes_follows_what_is_stated(stated: dict[str, int]) -> None:
+    transformers = pytest.importorskip("transformers")
+    config = transformers.JanusConfig(text_config={"model_type": "llama", **stated})
+    wanted = config.get_text_config().head_dim
+    told = {"model_type": "janus", "text_config": {"model_type": "llama", **stated}}
+    (rotary,) = {s for one in posenc.explain(told).layers if isinstance(s := one.spec, posenc.RoPE)}
+    assert rotary.dim == wanted

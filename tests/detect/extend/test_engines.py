@@ -242,6 +242,22 @@ def test_the_command_says_what_the_order_is_worth() -> None:
     assert "recommended" not in result.output.lower()
 
 
+@pytest.mark.parametrize("engine", ["vLLM", "SGLang"])
+@pytest.mark.parametrize(("stated", "pairs"), [(None, "half"), (True, "interleaved")])
+def test_a_key_that_is_absent_stands_for_what_the_engine_takes(
+    engine: str, stated: bool | None, pairs: str
+) -> None:
+    """GLM's indexer turns neighbours in transformers, and in the engines where a key says so."""
+    own = {} if stated is None else {"indexer_rope_interleave": stated}
+    config = LATENT | {"model_type": "glm_moe_dsa", "num_hidden_layers": 4, **own}
+    reading = as_read(engine, config)
+    assert reading.config is not None, reading.why
+    read = {layer.label: layer.spec for layer in posenc.explain(reading.config)}
+    assert read["attention:indexer"].channels.order == pairs
+    told = ["it takes False for indexer_rope_interleave"] if stated is None else []
+    assert [text for text in reading.changes if "indexer" in text] == told
+
+
 @pytest.mark.parametrize(
     ("engine", "config", "why"),
     [

@@ -493,8 +493,10 @@ def test_a_scaling_that_was_added_afterwards() -> None:
     trained = extend(CONFIGS["llama 3.1"], 262_144)
     assert trained.layers[0].baseline.spec.scalings
     assert any("trained with the config's own scaling" in note for note in trained.notes)
+    assert "trained on 131,072 positions with its own scaling, asked for 262,144" in str(trained)
     before = extend(CONFIGS["llama 3.1"], 262_144, trained=8192)
     assert before.layers[0].baseline.spec.scalings == ()
+    assert "trained on 8,192 positions, asked for" in str(before)
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 import posenc
 from posenc._core.errors import DataError
-from posenc.detect.contract.sides.engines import TABLES
+from posenc.detect.contract.sides.sides import TABLES
 from posenc.detect.facts.engines import as_read
 from tests.detect.extend.threads import DRAFTS, LLAMA, ROWS, Row
 

@@ -138,7 +138,14 @@ ROWS = (
 # Drafts: what the thread says becomes of an override, and words of the note.
 DRAFTS = (
     ("vllm-project/vllm#58080", "vLLM", "puts --hf-overrides over the model alone"),
-    ("vllm-project/vllm#58094", "vLLM", "write the rule into the draft's config.json"),
+    (
+        "vllm-project/vllm#58094",
+        "vLLM",
+        (
+            "has no option for the draft, so write the rule "
+            "into the draft's config.json: posenc extend DRAFT"
+        ),
+    ),
     ("vllm-project/speculators#574", "vLLM", "has its own config, which needs the same rule"),
     ("sgl-project/sglang#6783", "SGLang", "puts the override over the draft's config too"),
     ("NVIDIA-NeMo/Automodel#2399", "llama.cpp", "gives the options to the draft too"),

@@ -94,7 +94,7 @@ def stops(verb: str, name: Name, known: posenc.Facts) -> bool | None:
     return name in DEPENDS[verb]
 
 
-@pytest.mark.parametrize("case", drawn([*CONTRADICTORY], 24, "detect"))
+@pytest.mark.parametrize("case", drawn([*CONTRADICTORY], 14, "detect"))
 def test_a_contradictory_folder_stops_every_tool_with_one_sentence(
     tmp_path: Path, case: str
 ) -> None:

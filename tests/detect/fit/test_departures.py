@@ -79,7 +79,7 @@ def rule(spec: Any) -> tuple[float, Any, Any]:
 
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize(
-    "case", drawn(SETS, 11, "detect/fit"), ids=lambda case: f"{case[1].get('scaling', 'plain')}"
+    "case", drawn(SETS, 6, "detect/fit"), ids=lambda case: f"{case[1].get('scaling', 'plain')}"
 )
 def test_two_tools_name_one_rule(case: tuple[int, dict[str, Any], str]) -> None:
     width, fields, dtype = case

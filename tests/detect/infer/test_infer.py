@@ -100,7 +100,7 @@ GRIDS = {
 # --- rotations ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", drawn([*SPECS], 8, "detect/infer"))
+@pytest.mark.parametrize("name", drawn([*SPECS], 5, "detect/infer"))
 @pytest.mark.usefixtures("short")
 def test_specs_are_their_own_answer(name: str) -> None:
     spec = SPECS[name]
@@ -126,7 +126,7 @@ def test_of_rules_with_the_same_frequencies_the_one_of_this_size() -> None:
     assert isinstance(found.spec.scalings[0], scaling.Llama3)
 
 
-@pytest.mark.parametrize("name", drawn([*GRIDS], 4, "detect/infer"))
+@pytest.mark.parametrize("name", drawn([*GRIDS], 2, "detect/infer"))
 @pytest.mark.usefixtures("short")
 def test_several_axes(name: str) -> None:
     spec = GRIDS[name]
@@ -169,6 +169,20 @@ def test_plain_numpy() -> None:
     found = posenc.infer_spec(lambda x, p: half_by_hand(x, p, 123_456.0), dim=64)
     assert isinstance(found.spec, RoPE)
     assert abs(found.spec.base / 123_456 - 1) < 1e-5
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize(("off", "matches"), [(0.0, True), (1e-14, False)])
+def test_a_line_of_frequencies_may_be_off_by_its_rounding(off: float, matches: bool) -> None:
+    """`numpy.linspace` rounds to units of its largest number, and errors grow with positions."""
+    theta = np.linspace(1.0, 1e-4, 32) + off * (np.arange(32) % 2)
+
+    def mine(x: Any, positions: Any) -> Any:
+        angle = positions[:, None] * theta
+        a, b, cos, sin = x[..., :32], x[..., 32:], np.cos(angle), np.sin(angle)
+        return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+    assert posenc.infer_spec(mine, dim=64).matches is matches
 
 
 LAYOUTS = {
@@ -609,6 +623,8 @@ def test_a_table_of_no_known_rule_is_none() -> None:
         posenc.T5(4, buckets=33, max_distance=777, direction="causal"),
         posenc.Decay(4),
         posenc.Decay(6, recipe="even"),
+        posenc.KERPLE(4),
+        posenc.KERPLE(3, form="power"),
     ],
 )
 @pytest.mark.usefixtures("short")
@@ -617,9 +633,44 @@ def test_biases(spec: Any) -> None:
     found = posenc.infer_spec(lambda q, k: posenc.bias(spec, q, k, params=params))
     assert found.spec == spec
     assert found.matches
-    if params:
+    if isinstance(spec, posenc.KERPLE):
+        for name, values in found.params.items():
+            np.testing.assert_allclose(values, params[name], rtol=1e-5)
+    elif params:
         reached = np.unique(spec.bucket(np.arange(-3000, 3000)))
         assert (found.params["weight"][reached] == params["weight"][reached]).all()
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("late", [0.0, 0.5])
+def test_a_number_for_each_query_changes_no_softmax(late: float) -> None:
+    slopes = posenc.ALiBi(12).arrays["slopes"].astype(np.float32)
+
+    def score_mod(score: Any, batch: Any, head: Any, q_idx: Any, kv_idx: Any) -> Any:
+        rel = np.asarray(kv_idx - q_idx, dtype=np.float32)
+        return score + rel * slopes[head] + np.float32(late) * (kv_idx > 400)
+
+    found = posenc.infer_spec(score_mod, heads=12)
+    assert found.spec == posenc.ALiBi(12, form="key_only")
+    assert found.matches == (late == 0)
+    assert "changes no softmax" in str(found)
+
+
+@pytest.mark.usefixtures("short")
+@pytest.mark.parametrize("floor", [-np.inf, -1e9, float(np.finfo(np.float32).min), -3.0])
+def test_a_causal_mask_may_be_a_large_number(floor: float) -> None:
+    def masked(q_positions: Any, k_positions: Any) -> Any:
+        after = np.asarray(k_positions)[None] > np.asarray(q_positions)[:, None]
+        return np.where(after, floor, posenc.bias(posenc.ALiBi(8), q_positions, k_positions))
+
+    found, places = posenc.infer_spec(masked), np.arange(40)
+    [finding] = posenc.identify({"relative_position_bias": masked(places, places)}).findings
+    is_mask = floor < -5000
+    assert (
+        found.matches == is_mask == ("are masked" in str(found)) == ("are masked" in str(finding))
+    )
+    if is_mask:
+        assert found.spec == finding.spec == posenc.ALiBi(8, form="causal")
 
 
 @pytest.mark.costly
@@ -655,9 +706,12 @@ def test_a_table_or_a_bias_that_is_wrong_late_is_no_match(end: int) -> None:
     found = posenc.infer_spec(lambda p: posenc.table(posenc.Sinusoidal(32), late(p)))
     assert not found.matches
     assert found.reach.differs is None or found.reach.differs >= end
-    alibi = posenc.ALiBi(4)
-    found = posenc.infer_spec(lambda q, k: posenc.bias(alibi, late(q), late(k)))
-    assert not found.matches
+    for spec in (posenc.ALiBi(4), posenc.KERPLE(4)):
+        params = posenc.init(spec) or None
+        found = posenc.infer_spec(
+            lambda q, k, s=spec, w=params: posenc.bias(s, late(q), late(k), params=w)
+        )
+        assert not found.matches
 
 
 @pytest.mark.costly
@@ -677,8 +731,8 @@ def test_what_is_no_bias_of_distance() -> None:
     ("arguments", "more", "words"),
     [
         ((lambda x, p: x,), {"dim": 1}, "2 to 4,096"),
-        ((lambda x, p: x,), {"dim": "64"}, "2 to 4,096, got '64'"),
-        ((lambda x, p: x,), {"kind": "none"}, "rotary or cos_sin"),
+        ((lambda x, p: x,), {"dim": "64"}, "dim: expected an integer or None, got '64'"),
+        ((lambda x, p: x,), {"kind": "none"}, "'rotary' or 'cos_sin'"),
         ((lambda x, p: x,), {"dim": 8, "axes": "hw"}, "a tuple of names"),
         ((lambda x, p: 1 / 0,), {"dim": 8}, "ZeroDivisionError"),
         ((lambda p: 1 / 0,), {}, "ZeroDivisionError"),

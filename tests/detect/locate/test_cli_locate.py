@@ -34,7 +34,7 @@ def test_json() -> None:
     result = run("--dim", "5120", "--value", "0.488814", "--at", "1088", "--json")
     found = json.loads(result.output)
     assert found["position"] == 7
-    assert found["settled"] is True
+    assert found["settled"] is False  # 783 positions have these digits
     assert found["fits"][0]["convention"][0] == "the exponent is i/d"
     spec = posenc.from_json(json.dumps(found["fits"][0]["spec"]))
     assert spec == posenc.Sinusoidal(5120, ladder=posenc.Ladder(denominator="d"))

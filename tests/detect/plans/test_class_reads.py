@@ -171,7 +171,7 @@ def test_a_key_that_says_what_is_so_is_not_told() -> None:
 def test_dictionaries_of_types_of_layers_that_the_class_does_not_read_are_an_error() -> None:
     kinds = {"full_attention": 1e6, "sliding_attention": 1e4}
     params = {kind: {"rope_type": "default", "rope_theta": base} for kind, base in kinds.items()}
-    with pytest.raises(posenc.DataError, match="it has one for all"):
+    with pytest.raises(posenc.DataError, match="it reads one for all"):
         posenc.from_hf({**PLAIN, "rope_parameters": params})
     plan = posenc.from_hf(
         {**PLAIN, "rope_parameters": params, "model_type": "mine"}, pairing="half"

@@ -360,7 +360,7 @@ def test_text_keys_at_the_top_of_a_whole_model_are_read_and_told() -> None:
     text = {"head_dim": 64, "num_hidden_layers": 6, "rope_theta": 5e5, "num_attention_heads": 8}
     plan = posenc.from_hf({"model_type": "gemma3", **text})
     assert plan["full_attention"].spec.base == 5e5  # type: ignore[union-attr]
-    assert any("as it reads text_config: they are taken for" in w for w in plan.warnings)
+    assert any("it reads text_config. posenc reads them as keys" in w for w in plan.warnings)
 
 
 # --- what transformers computes -------------------------------------------------------------------

@@ -165,7 +165,7 @@ def test_sources_of_rules_exist() -> None:
         for rule in row.entries:
             for source in rule.get("source", ()):
                 file, _, symbol = source.partition(": ")
-                if re.match(r"transformers 4|vLLM \d|\S+/\S+ [0-9a-f]{7},", file):
+                if re.match(r"transformers 4|(vLLM|SGLang|mlx-\w+) \d|\S+/\S+ [0-9a-f]{7},", file):
                     continue  # of an older version, another package, or a repository at a commit
                 text = (root / file).read_text(encoding="utf-8")
                 assert re.search(rf"^\s*(class|def) {symbol}\b", text, re.MULTILINE), source

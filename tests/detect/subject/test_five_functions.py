@@ -73,7 +73,7 @@ def run(*arguments: str) -> Result:
 def test_infer_names_its_spec(name: str) -> None:
     inferred = run("infer", f"five.py:{name}")
     assert inferred.exit_code == 0, inferred.output
-    assert inferred.output.startswith("RoPE(64, pairing=Pairing('half'))"), inferred.output
+    assert inferred.output.startswith("RoPE(64, pairing='half')"), inferred.output
 
 
 @pytest.mark.costly

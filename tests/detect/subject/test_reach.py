@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import posenc
 from posenc import testing
+from tests.detect.subject import shapes
 
 ROPE = posenc.RoPE(64, pairing="half")
 
@@ -90,7 +92,7 @@ def test_check_without_a_spec_says_the_rule_as_infer_does() -> None:
     def capped(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
         return turned(q, np.minimum(positions, 999), speeds)
 
-    rule = "RoPE(16, pairing=Pairing('half'))"
+    rule = "RoPE(16, pairing='half')"
     for code, words in ((odd, f"{rule}, but pair 5 turns backward"),
                         (capped, "smallest call: one token at position 1,000")):  # fmt: skip
         card = testing.check(testing.adapt(code, dim=16), laws=["calls"])
@@ -126,3 +128,70 @@ def test_a_part_of_a_head_and_positions_in_halves_are_called_so() -> None:
     for code, words in ((part, "16 against a partial rotation, of 8 of 16 channels"),
                         (half, "position p against positions held in float16")):  # fmt: skip
         assert any(words in row.text for row in posenc.diff(rope, code).rows)
+
+
+class KeptRows(torch.nn.Module):
+    """Cosines and sines of a fixed number of rows, cut to a length."""
+
+    def __init__(self, rows: int = 3000) -> None:
+        super().__init__()
+        angles = torch.arange(rows)[:, None] * 1e4 ** (-torch.arange(32) / 32)
+        both = torch.cat([angles, angles], -1)
+        self.register_buffer("cos_cached", both.cos())
+        self.register_buffer("sin_cached", both.sin())
+
+    def forward(self, x: torch.Tensor, seq_len: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.cos_cached[:seq_len].to(x.dtype), self.sin_cached[:seq_len].to(x.dtype)
+
+
+def unread(q, k, cos, sin, position_ids=None, unsqueeze_dim=1):  # type: ignore[no-untyped-def]
+    return shapes.apply_cos_sin(q, k, cos, sin, unsqueeze_dim)
+
+
+def backward(q, k, cos, sin, position_ids=None):  # type: ignore[no-untyped-def]
+    return shapes.apply_cos_sin(q, k, cos, -sin)
+
+
+def rows_of(position_ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    cos, sin = shapes._tables(position_ids)
+    return cos.float(), sin.float()
+
+
+def test_tables_are_asked_to_their_end_and_positions_that_nobody_reads_hide_no_pair() -> None:
+    rope = posenc.RoPE(64, pairing="half")
+    for code in (KeptRows, (KeptRows(), shapes.apply_gathered)):
+        reach = posenc.infer(code, dim=64).reach
+        assert (reach.position, reach.differs) == (2999 if code is KeptRows else 2047, None)
+    found = posenc.infer((rows_of, unread), dim=64)
+    assert (found.spec, found.matches) == (rope, True)
+    assert posenc.diff(rope, (rows_of, backward)).differences
+
+
+def view(x: torch.Tensor, *, input_pos: torch.Tensor) -> torch.Tensor:
+    """As torchtune has it: in another layout its view deals rows to whichever tokens."""
+    angles = input_pos[..., None].double() * shapes.T_INV
+    cos, sin = (part.view(-1, x.size(1), 1, 32) for part in (angles.cos(), angles.sin()))
+    a, b = x.double().unflatten(-1, (-1, 2)).unbind(-1)
+    return torch.stack([a * cos - b * sin, b * cos + a * sin], -1).flatten(-2).to(x.dtype)
+
+
+def test_a_layout_that_code_is_not_made_for_is_no_fault_of_it() -> None:
+    found = posenc.infer(view, dim=64)
+    assert (found.spec, found.matches) == (posenc.RoPE(64, pairing="interleaved"), True)
+    short = posenc.infer(lambda x, *, input_pos: view(x, input_pos=input_pos.clamp(max=7)), dim=64)
+    assert not short.matches
+
+
+def test_a_score_of_one_row_and_heads_of_its_own_are_no_faults() -> None:
+    def score_mod(score: Any, b: Any, h: Any, q_idx: Any, kv_idx: Any) -> Any:
+        return score + (kv_idx - q_idx) * 2.0 ** -(h + 1)
+
+    def bucket(relative_position: torch.Tensor) -> torch.Tensor:
+        return relative_position.abs().clamp(max=20)
+
+    laws = ["shift", "rows", "repeat"]
+    for code in (score_mod, bucket):
+        card = testing.check(testing.adapt(code, "bias"), laws=laws)
+        assert [result.status for result in card.results] == ["pass", "not offered", "pass"]
+    card = testing.check(testing.adapt(bucket, "bias", heads=8), laws=laws)
+    assert card.results[0].status == "fail"

@@ -121,3 +121,14 @@ def test_a_script_shows_the_difference_and_no_other(
     right, still = numbers(script)
     assert still == expected
     assert right == pytest.approx(expected, rel=1e-5, abs=1e-5)
+
+
+def test_positions_counted_from_the_first_differ_at_one_token() -> None:
+    """A sequence that begins at 0 agrees, so its rows do not say which token is the least."""
+    rope = posenc.RoPE(8, pairing="half")
+
+    def begun(x: Any, positions: Any) -> Any:
+        return posenc.rotate(rope, x, positions=positions - positions.min())
+
+    choice = posenc.ask(begun, dim=8).survey(rope, end=5000)
+    assert str(choice.call) == "smallest call: one token at position 1"

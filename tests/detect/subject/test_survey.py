@@ -272,3 +272,17 @@ def test_an_answer_of_another_shape_is_a_difference_and_no_refusal() -> None:
     found = subject.survey(posenc.ALiBi(8), end=2000)
     assert found.call is not None
     assert "answered in another shape" in str(found.call)
+
+
+def test_nan_beside_nan_is_no_agreement() -> None:
+    """Code that is held against its own answers."""
+
+    def far(x: Any, positions: Any) -> Any:
+        y = shapes.numpy_line(x, positions)
+        return np.where((positions > 70_000)[:, None], np.nan, y)
+
+    def own(x: Any, rows: Any) -> Any:
+        return np.stack([far(*pair) for pair in zip(x, rows, strict=True)])
+
+    for end, agrees in ((60_000, True), (80_000, False)):
+        assert posenc.ask(far, dim=64).survey(own, end=end).agrees == agrees

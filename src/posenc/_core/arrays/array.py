@@ -12,21 +12,18 @@ from __future__ import annotations
 import functools
 import operator
 import sys
-from collections.abc import Callable, Iterable
-from typing import Any, ParamSpec, TypeVar
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
 from posenc._core.arrays import array_mlx
 from posenc._core.arrays.array_mlx import is_mlx
 from posenc._core.arrays.words import Halves, halves
-from posenc._core.calls import refuse_unfit
 from posenc._core.errors import bad_argument, bad_dtype
 from posenc._core.tracing import is_compiling
 
 Array = Any
-P = ParamSpec("P")
-R = TypeVar("R")
 FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -58,14 +55,14 @@ def undivided(caller: str, *values: object) -> None:
 
 
 def rectangular(caller: str, *values: Array) -> None:
-    """Raise for a nested tensor of torch, whose rows have lengths of their own."""
-    if any(is_torch(value) and value.is_nested for value in values):
-        raise bad_argument(
-            caller,
-            "rows of one length",
-            "a nested tensor",
-            "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor.",
-        )
+    """Raise for a tensor of torch whose rows have lengths of their own, or which is not dense."""
+    for value in filter(is_torch, values):
+        if value.is_nested:
+            todo = "Pass x.values() with cu_seqlens=x.offsets(), or a padded tensor."
+            raise bad_argument(caller, "rows of one length", "a nested tensor", todo)
+        if value.layout is not sys.modules["torch"].strided:
+            kind = f"a tensor of layout {value.layout}"
+            raise bad_argument(caller, "a dense tensor", kind, "Pass its to_dense().")
 
 
 def is_jax(x: object) -> bool:
@@ -82,7 +79,7 @@ def is_array(x: object) -> bool:
         isinstance(x, (np.ndarray, np.generic))
         or is_torch(x)
         or is_jax(x)
-        or hasattr(x, "__array_namespace__")
+        or hasattr(type(x), "__array_namespace__")
     )
 
 
@@ -120,6 +117,18 @@ def namespace(x: Array, caller: str) -> Any:
     raise bad_argument(
         caller, "an array of NumPy, torch, JAX or the array API standard", type(x).__name__
     )
+
+
+def same_library(x: Array, xp: Any, caller: str) -> None:
+    """Raise for what is no array of the library `xp`."""
+    own = namespace(x, caller)
+    if own is not xp:
+        wanted, came = (
+            module.__name__.removeprefix("array_api_compat.").partition(".")[0]
+            for module in (xp, own)
+        )
+        todo = "Convert one of them."
+        raise bad_argument(caller, f"an array of {wanted}, as the input", came, todo)
 
 
 def library(xp: Any) -> Any:
@@ -206,40 +215,6 @@ def concrete(x: Array) -> np.ndarray | None:
     return None if values.dtype.kind == "O" else values
 
 
-def is_strict() -> bool:
-    """Whether JAX was told to refuse some of NumPy's rules."""
-    jax = sys.modules.get("jax")
-    if jax is None or is_compiling():
-        return False
-    config = getattr(jax, "config", None)  # absent while JAX is being imported
-    return (
-        getattr(config, "jax_numpy_rank_promotion", "allow") != "allow"
-        or getattr(config, "jax_numpy_dtype_promotion", "standard") != "standard"
-    )
-
-
-def numpy_rules(verb: Callable[P, R]) -> Callable[P, R]:
-    """A verb whose own arithmetic broadcasts by NumPy's rules, whatever JAX was told.
-
-    `jax_numpy_rank_promotion="raise"` and strict dtype promotion are for the code of those who set
-    them. They hold again as soon as the verb returns.
-    """
-
-    @functools.wraps(verb)
-    def ruled(*args: P.args, **kwargs: P.kwargs) -> R:
-        jax = sys.modules.get("jax")
-        try:
-            if jax is None or not is_strict():
-                return verb(*args, **kwargs)
-            with jax.numpy_rank_promotion("allow"), jax.numpy_dtype_promotion("standard"):
-                return verb(*args, **kwargs)
-        except TypeError as error:
-            refuse_unfit(error, verb, args, kwargs)
-            raise
-
-    return ruled
-
-
 # --- dtypes ---------------------------------------------------------------------------------------
 
 
@@ -290,7 +265,7 @@ def result_dtype(x: Array, caller: str) -> Any:
     floats = FLOATS[is_mlx(x) :]
     if name not in floats:
         raise bad_dtype(
-            f"{caller}: x", f"an array of {' or '.join(floats)}", name,
+            caller, f"an array of {' or '.join(floats)}", name,
             "Convert it to a floating dtype first.",
         )  # fmt: skip
     return x.dtype
@@ -372,7 +347,9 @@ def arange(length: int, *, xp: Any, device: Any = None) -> Array:
 def carried(array: np.ndarray, xp: Any, device: Any) -> Array:
     """A NumPy array as one of the library `xp`."""
     if xp.__name__.endswith("numpy") and not xp.__name__.startswith("jax"):
-        return array
+        return array if device is None else np.asarray(array, device=device)
+    if not is_compiling():  # Dynamo knows no dtype of NumPy's, nor an order of bytes
+        array = array.astype(array.dtype.newbyteorder("="), copy=False)
     return xp.asarray(array, device=device) if device is not None else xp.asarray(array)
 
 

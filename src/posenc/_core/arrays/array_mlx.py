@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.tracing import is_compiling
+
 NAME = "mlx.core"
 
 
 def is_mlx(x: object) -> bool:
     """Whether `x` is an array of MLX, without importing it."""
-    core = sys.modules.get(NAME)
+    core = None if is_compiling() else sys.modules.get(NAME)  # Dynamo would guard all modules
     return core is not None and isinstance(x, core.array)
 
 

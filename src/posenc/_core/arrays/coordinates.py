@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from posenc._core.arrays.array import (
     dtype_name,
     has_int64,
     is_foreign,
+    is_jax,
     is_torch,
+    library,
     limits,
-    namespace,
+    rectangular,
+    same_library,
 )
 from posenc._core.errors import DTypeError, bad_argument, bad_dtype, bad_position
+from posenc._core.tracing import is_compiling
 
 
 def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
@@ -36,13 +41,23 @@ def integers(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     return carried(array.astype(np.int64 if has_int64(xp) else np.int32), xp, device)
 
 
+def on_host(value: Any, caller: str) -> np.ndarray:
+    """Integers of any library as an array of NumPy, where their values are known."""
+    if is_foreign(value):
+        _check_integers(value, caller)
+        value = concrete(value)
+        if value is None:
+            raise bad_argument(caller, "values that are known", "traced ones")
+    array: np.ndarray = integers(value, xp=library(np), caller=caller)
+    return array
+
+
 def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
     """Positions of a spec that takes real ones: integers as `integers` has them, else floats."""
     own = is_foreign(value)
-    try:
-        array = value if own else np.asarray(value)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise bad_argument(caller, "an array of numbers", f"{error}") from None
+    if own:
+        rectangular(caller, value)
+    array = value if own else _plain(value, caller, "numbers")
     name = dtype_name(array.dtype)
     empty = not own and not isinstance(value, np.ndarray) and array.size == 0
     if empty or name.startswith(("int", "uint", "object")):
@@ -70,21 +85,25 @@ def reals(value: Any, *, xp: Any, device: Any = None, caller: str) -> Array:
 
 
 def _own_library(value: Array, xp: Any, device: Any, caller: str) -> Array:
-    if namespace(value, caller) is not xp:
-        raise bad_argument(
-            caller,
-            f"positions of {xp.__name__.rpartition('.')[2]}, as the input",
-            type(value).__module__,
-            "Convert one of them.",
-        )
+    same_library(value, xp, caller)
+    if is_jax(value) and device is not None:
+        return sys.modules["jax"].device_put(value, device)
     return value.to(device=device) if is_torch(value) else value
 
 
-def _numpy_integers(value: Any, caller: str) -> np.ndarray:
+def _plain(value: Any, caller: str, what: str) -> np.ndarray:
+    """What is no array of another library as one of NumPy."""
+    if isinstance(value, np.ma.MaskedArray):
+        todo = "Give its .filled(…), or the mask to posenc.positions.from_mask."
+        raise bad_argument(caller, f"an array of {what}", "a masked one", todo)
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except (ValueError, TypeError, OverflowError) as error:
-        raise bad_argument(caller, "an array of integers", f"{error}") from None
+        raise bad_argument(caller, f"an array of {what}", f"{error}") from None
+
+
+def _numpy_integers(value: Any, caller: str) -> np.ndarray:
+    array = _plain(value, caller, "integers")
     if array.dtype.kind in "fO" and not isinstance(value, (np.ndarray, np.generic)):
         # NumPy makes floats of Python integers on both sides of 2**63, objects of larger ones.
         exact = np.asarray(value, dtype=object)
@@ -97,10 +116,18 @@ def _numpy_integers(value: Any, caller: str) -> np.ndarray:
     return array
 
 
-def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
+def _check_integers(value: Array, caller: str) -> str:
+    """The name of the dtype of an array of another library, which must be of integers."""
+    if not (is_torch(value) and value.is_nested):  # a table has rows of any lengths
+        rectangular(caller, value)
     name = dtype_name(value.dtype)
     if not name.startswith(("int", "uint")):
         raise _refused(name, caller)
+    return name
+
+
+def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
+    name = _check_integers(value, caller)
     value = _own_library(value, xp, device, caller)
     if name == "uint64" or (name == "uint32" and not has_int64(xp)):
         raise bad_dtype(
@@ -110,7 +137,8 @@ def _own_integers(value: Array, xp: Any, device: Any, caller: str) -> Array:
             "Convert them to a signed dtype yourself; values that do not fit would wrap.",
         )
     if is_torch(value):
-        return value.to(device=device, dtype=xp.int64)
+        value = value.to(device=device, dtype=xp.int64)
+        return value if is_compiling() else value.resolve_neg()
     return xp.astype(value, xp.int64 if has_int64(xp) else xp.int32)
 
 
@@ -119,8 +147,8 @@ def _refused(dtype: object, caller: str) -> DTypeError:
         caller,
         "integer positions",
         str(dtype),
-        "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Tables of "
-        "fractions are posenc.Timestep and posenc.Fourier."
+        "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Fractions "
+        "are for posenc.Timestep and posenc.Fourier; interpolation is posenc.scaling.Linear(2)."
         if "float" in str(dtype)
         else "Positions count tokens: use integers.",
     )

@@ -52,8 +52,7 @@ class Layout:
     def pick(self, name: str | None = None) -> Tensor:
         """The tensor of that name, or the only one."""
         caller, tensors = str(self.path), self.tensors
-        if name is None and not tensors:
-            raise bad_data(caller, "a tensor", "none")
+        refuse_data(name is None and not tensors, caller, "a tensor", "none")
         if name is None and len(tensors) > 1:
             listed = ", ".join(sorted(tensors)[:20])
             listed += f", … ({len(tensors)} in all)" if len(tensors) > 20 else ""
@@ -225,8 +224,9 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     if length > size - 8:
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
         todo = inputs.reader_of(path)
-        if kind is not None:
-            raise bad_data(caller, expected, kind, todo or "Save its tensors as .safetensors.")
+        refuse_data(
+            kind is not None, caller, expected, kind, todo or "Save its tensors as .safetensors."
+        )
         refuse_data(
             start[5:] == b"\0\0\0",
             caller,
@@ -249,7 +249,9 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     header = dict(inputs.parse(exactly(file, length, caller), caller, SAFETENSORS))
     metadata = header.pop("__metadata__", {})
     if not isinstance(metadata, dict) or not all(isinstance(v, str) for v in metadata.values()):
-        raise bad_data(f"{caller}: __metadata__", "an object of texts", repr(metadata)[:80])
+        raise bad_data(
+            f"{caller}: __metadata__", "a JSON object whose values are strings", repr(metadata)[:80]
+        )
     refuse_data(
         len(header) > MOST_TENSORS,
         caller,

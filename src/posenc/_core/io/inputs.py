@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from posenc._core.errors import DataError, PosencError, bad_data, mismatch, refuse_data
-from posenc._names import HANDED, SPECS
+from posenc._core.foreign import hub_advice
 
 PIECE = 2**20
 DEEPEST = 64  # of a config; composite models nest four or five deep
@@ -56,6 +56,10 @@ PAGE = FileKind("a text of settings", 2**20, 2**16)
 SCHEDULER = FileKind("the file of a scheduler", 2**16, 2**12)
 
 
+# The folder that files are read from, where it is one alone; the process decides once.
+below: list[str] = []
+
+
 class State(NamedTuple):
     """Which file it was, and as of when: what a change of its bytes changes too."""
 
@@ -82,6 +86,7 @@ def opened(path: str | os.PathLike[str], kind: FileKind | None = None) -> IO[byt
         status = os.fstat(descriptor)
         _check_regular(name, status.st_mode)  # and after, as the name may mean another file now
         _check_size(name, kind, status.st_size)
+        _check_place(name, descriptor)
         return os.fdopen(descriptor, "rb", buffering=0)
     except BaseException:
         os.close(descriptor)
@@ -102,11 +107,18 @@ def _check_regular(name: str, mode: int) -> None:
     if stat.S_ISREG(mode):
         return
     received, todo = {
-        stat.S_IFDIR: ("a folder", "Name a file in it."),
+        stat.S_IFDIR: ("a folder", "Name a file in it; posenc.identify(FOLDER) looks at all."),
         stat.S_IFIFO: ("a pipe", "Write what it gives to a file first."),
         stat.S_IFSOCK: ("a socket", ""),
     }.get(stat.S_IFMT(mode), ("a device", ""))
     raise bad_data(name, "a regular file", received, todo)
+
+
+def _check_place(name: str, descriptor: int) -> None:
+    link = f"/proc/self/fd/{descriptor}"  # the file itself, whatever its name means by now
+    place = link if below and os.path.lexists(link) else name
+    if below and not Path(os.path.realpath(place)).is_relative_to(below[0]):
+        raise bad_data(name, f"a file below {below[0]}", "one outside it")
 
 
 def _check_size(name: str, kind: FileKind | None, size: int) -> None:
@@ -169,13 +181,13 @@ def unchanged(path: str | os.PathLike[str], state: State) -> Iterator[IO[bytes]]
 
 
 def _check_state(path: str | os.PathLike[str], file: IO[bytes], state: State) -> None:
-    if state_of(file) != state:
-        raise bad_data(
-            os.fspath(path),
-            "a file that stays as it is",
-            "one that was changed meanwhile",
-            "Try again when nothing writes to it.",
-        )
+    refuse_data(
+        state_of(file) != state,
+        os.fspath(path),
+        "a file that stays as it is",
+        "one that was changed meanwhile",
+        "Try again when nothing writes to it.",
+    )
 
 
 # --- JSON -----------------------------------------------------------------------------------------
@@ -327,20 +339,6 @@ def _parts_of(folder: Path, data: Mapping[str, Any], caller: str) -> dict[str, A
     return {name: _read_config(file, caller) for name, file in files if file.is_file()}
 
 
-def hub_advice(name: str) -> str:
-    """What to do where what is not there is no file: a model on a hub, an encoding, a preset."""
-    encoding = next((spec for spec in SPECS if spec.lower() == name.lower()), "")
-    advice = {
-        "Nothing is downloaded: fetch the config.json of the model, and name it.": re.fullmatch(
-            r"[\w.-]+/[\w-]+(\.\d[\w-]*)*", name
-        ),
-        f"{encoding} is an encoding: `posenc list {encoding}` describes it.": encoding,
-        f"{name} is a preset: `posenc list {name}` explains it, preset:{name}:128 is a spec.": name
-        in HANDED["verb"]("presets.names")(),
-    }
-    return next((text for text, holds in advice.items() if holds), "")
-
-
 # Endings of files, and what reads them.
 READERS = {
     ".py": "`posenc infer FILE:NAME` says what code follows, `posenc check FILE:NAME` tries it.",
@@ -373,7 +371,7 @@ def _config_of(text: str, caller: str, source: str, ending: str = "") -> dict[st
         data = parse(text, named, CONFIG)
     if not isinstance(data, dict):
         todo = 'A config is {"model_type": …}; numbers are for posenc.identify.'
-        raise bad_data(f"{caller}: {source}", "a JSON object", type(data).__name__, todo)
+        raise bad_data(named, "keys, each with a value", repr(data)[:40], todo)
     return _plain_config(data, caller)
 
 

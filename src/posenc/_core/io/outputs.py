@@ -70,16 +70,20 @@ def write_whole(
 
 @contextlib.contextmanager
 def replacing(
-    target: str | os.PathLike[str], *, existing: Literal["refuse", "replace"]
+    target: str | os.PathLike[str],
+    *,
+    existing: Literal["refuse", "replace"],
+    source: Path | None = None,
 ) -> Iterator[IO[bytes]]:
     """A file that appears under its name only when it is complete.
 
     It is written beside the target, synchronised to the disk and renamed. If the block raises, or
     is interrupted, nothing is left; what a killed process left is cleared here. A device, a pipe
-    and /dev/stdout hold no file to keep: they are written to when the block is done.
+    and /dev/stdout hold no file to keep: they are written to when the block is done. It has the
+    permissions of the file that it replaces, or else those of a `source` that it is made of.
     """
     check_target(target, existing=existing)
-    way = _through(target) if _is_special(target) else _beside(target, existing)
+    way = _through(target) if _is_special(target) else _beside(target, existing, source)
     try:
         with way as file:
             yield file
@@ -90,13 +94,17 @@ def replacing(
 
 
 @contextlib.contextmanager
-def _beside(target: str | os.PathLike[str], existing: str) -> Iterator[IO[bytes]]:
+def _beside(
+    target: str | os.PathLike[str], existing: str, source: Path | None
+) -> Iterator[IO[bytes]]:
     """A file beside a target, which gets its name at the end."""
     path = Path(os.path.realpath(target))
     _clear(path)
     beside, descriptor = _begun(path, folder=False)
     try:
         with _Unbroken(descriptor, "r+") as file:
+            if source is not None:  # before it is written: what is private is so from the start
+                os.fchmod(file.fileno(), source.stat().st_mode & 0o777)
             yield file
             if path.exists():
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))

@@ -2,8 +2,8 @@
 
 YAML is read by PyYAML's safe loader, which makes no objects. An alias, the name of a part that
 stands elsewhere (`*name`), is not followed, as a few lines of these can stand for a great many
-values: it stays an `Alias`, which is refused where it is read. Where it would merge keys (`<<`) the
-file is refused, and so is a key with two values, of which the loader would keep the last.
+values: it stays an `Unclear`, which is refused where it is read, and so does a key with two values,
+of which the loader would keep the last. Where an alias would merge keys (`<<`) the file is refused.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import re
 import tomllib
 from typing import Any
 
-from posenc._core.errors import DataError, DependencyError, bad_data, mismatch
+from posenc._core.errors import DataError, DependencyError, bad_data, mismatch, refuse_data
 
 NUMBER = re.compile(r"[-+]?[0-9][0-9_]*(\.[0-9]*)?[eE][-+]?[0-9]+$")  # which YAML 1.1 has as texts
 MERGE = "tag:yaml.org,2002:merge"
-ALIAS = "tag:posenc,alias"
+UNCLEAR = "tag:posenc,unclear"
 
 
-class Alias(str):
-    """The name of a part that stands elsewhere in a YAML file, `*name`."""
+class Unclear(str):
+    """What a YAML file has for a value that it does not state once, in words of an error."""
 
     __slots__ = ()
 
@@ -63,29 +63,29 @@ def _loader(yaml: Any) -> Any:
             self.count += 1
             if self.check_event(yaml.AliasEvent):
                 alias = f"*{self.get_event().anchor}"[:80]
-                if getattr(index, "tag", "") == MERGE:
-                    raise bad_data(
-                        self.caller,
-                        "a file without merged parts",
-                        alias,
-                        "Write the keys out where they are used.",
-                    )
-                return yaml.ScalarNode(ALIAS, alias)
+                refuse_data(
+                    getattr(index, "tag", "") == MERGE,
+                    self.caller,
+                    "a file without merged parts",
+                    alias,
+                    "Write the keys out where they are used.",
+                )
+                return yaml.ScalarNode(UNCLEAR, f"the alias {alias!r}")
             if self.count > self.most:
                 raise bad_data(self.caller, f"a config of at most {self.most:,} values", "more")
             return super().compose_node(parent, index)
 
         def construct_mapping(self, node: Any, deep: bool = False) -> Any:
             seen: dict[str, Any] = {}
-            for key, value in node.value:
-                name, text = str(key.value), str(value.value)
-                if seen.setdefault(name, text) != text:
-                    raise bad_data(self.caller, "each key once", f"{name[:80]!r} more than once")
+            for place, (key, value) in enumerate(node.value):
+                if seen.setdefault(str(key.value), str(value.value)) != str(value.value):
+                    twice = yaml.ScalarNode(UNCLEAR, "two values")
+                    node.value[place] = (key, twice)
             return super().construct_mapping(node, deep)
 
     Loader.add_implicit_resolver("tag:yaml.org,2002:float", NUMBER, list("-+0123456789"))
     Loader.add_constructor("tag:yaml.org,2002:timestamp", Loader.construct_scalar)
-    Loader.add_constructor(ALIAS, lambda loader, node: Alias(loader.construct_scalar(node)))
+    Loader.add_constructor(UNCLEAR, lambda loader, node: Unclear(loader.construct_scalar(node)))
     return Loader
 
 

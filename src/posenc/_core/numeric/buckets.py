@@ -208,7 +208,7 @@ MOST_HEADS = 2**16
 Recipe = Literal["paper", "geometric"]
 
 
-def slopes_of(heads: int, recipe: Recipe, max_bias: float) -> np.ndarray:
+def slopes_of(heads: int, recipe: str, max_bias: float) -> np.ndarray:
     """Slopes of linear biases, one for each head.
 
         slope[h] = 2 ** (-max_bias (h + 1) / H)

@@ -17,9 +17,8 @@ def whole(text: str) -> int | None:
     sign, digits, rest, unit = match.groups()
     size = _UNITS[unit.lower()]
     part = float(rest or 0) * size
-    if (rest and not unit) or part != int(part):  # a real number: another kind of position
-        return None
-    return int(f"{sign}1") * (int(digits) * size + int(part))
+    is_real = (rest and not unit) or part != int(part)  # another kind of position
+    return None if is_real else int(f"{sign}1") * (int(digits) * size + int(part))
 
 
 def counted(value: Any) -> Any:

@@ -15,11 +15,11 @@ from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from itertools import accumulate, chain, pairwise
 from statistics import NormalDist
-from typing import Any, Literal, NamedTuple, Protocol, final
+from typing import Any, Literal, NamedTuple, NoReturn, Protocol, final
 
 import numpy as np
 
-from posenc._core.errors import bad_spec
+from posenc._core.errors import KeywordError, bad_spec
 from posenc._core.numeric import real
 from posenc._core.numeric.arrangement import Arrangement
 from posenc._core.numeric.ladder import (
@@ -382,6 +382,17 @@ class DenseMatrix(NamedTuple):
             if xp.isdtype(positions.dtype, "integral")
             else real.cos_sin(positions, step, whole, slope, dtype=dtype, xp=xp)
         )
+
+
+def _uncalled(*_: Any, **__: Any) -> NoReturn:
+    """Refuse the call of who takes it for the matrix of a position."""
+    raise KeywordError(
+        "matrix: it is for authors. The matrix of a rotation at p is spec.rotate(np.eye(spec.dim)"
+        "[:, None], offset=p)[:, 0].T; that of a table is posenc.shift(spec, k)."
+    )
+
+
+PhaseMatrix.__call__ = DenseMatrix.__call__ = _uncalled  # type: ignore[method-assign]
 
 
 def pair_steps(base: float, width: int, ladder: Ladder = Ladder()) -> np.ndarray:  # noqa: B008

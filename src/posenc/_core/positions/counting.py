@@ -19,15 +19,16 @@ from posenc._core.arrays.array import (
     library,
     limits,
     namespace,
-    numpy_rules,
 )
 from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.coordinates import integers
+from posenc._core.calls import checked_call, numpy_rules
 from posenc._core.errors import bad_argument, bad_position
 
 Affine = float | tuple[float, ...]  # a number for all axes, or for each
 
 
+@checked_call
 def arange(
     length: int,
     *,
@@ -276,7 +277,6 @@ def padding_mask(
            [0, 1, 1]])
     """
     caller = "positions.padding_mask"
-    check_direction(direction, caller)
     real, xp = real_tokens(mask, caller)
     if len(real.shape) != 2:
         raise bad_argument(caller, "a mask of shape (batch, seq)", f"shape {tuple(real.shape)}")
@@ -293,12 +293,6 @@ def padding_mask(
     i = j[keys - rows :][:, None]
     seen = real[:, None, None, :] & (j <= i) if direction == "causal" else real[:, None, None, :]
     return seen | (i == j)
-
-
-def check_direction(direction: Any, caller: str) -> None:
-    """Raise for a word that is no direction of a mask."""
-    if direction not in ("causal", "bidirectional"):
-        raise bad_argument(f"{caller}: direction", "'causal' or 'bidirectional'", repr(direction))
 
 
 def real_tokens(mask: Array, caller: str) -> tuple[Array, Any]:

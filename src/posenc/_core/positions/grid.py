@@ -18,10 +18,10 @@ from posenc._core.arrays.array import (
     is_array,
     library,
     namespace,
-    numpy_rules,
 )
 from posenc._core.arrays.coordinates import integers
-from posenc._core.errors import bad_argument, one_of
+from posenc._core.calls import numpy_rules
+from posenc._core.errors import bad_argument
 from posenc._core.positions.counting import real_tokens
 
 AXES = {1: ("position",), 2: ("row", "column"), 3: ("time", "row", "column")}  # by their number
@@ -117,10 +117,9 @@ def grid(
     names, lengths = _names(sizes, caller)
     count = len(lengths)
     scales = _for_each(scale, count, f"{caller}: scale")
-    one_of(normalise, ("none", "unit", "centred", "reference"), f"{caller}: normalise")
     if (reference is not None) != (normalise == "reference"):
         raise bad_argument(
-            f"{caller}: reference", "it with normalise='reference' alone", repr(reference)
+            f"{caller}: reference", "none, unless normalise='reference'", repr(reference)
         )
     references = _for_each(1 if reference is None else reference, count, f"{caller}: reference")
     whole = normalise == "none" and _is_whole(start) and all(s == 1 for s in scales)
@@ -131,8 +130,6 @@ def grid(
             prefix,
             "A class token has no coordinate there; put its row in front yourself.",
         )
-    one_of(order, ("row_major", "column_major"), f"{caller}: order")
-    one_of(ends, ("cells", "points"), f"{caller}: ends")
     if block != 1:
         _check_block(block, lengths, order, caller)
     lines = []
@@ -286,7 +283,6 @@ def from_grid_mask(
            [0, 2]])
     """
     caller = "positions.from_grid_mask"
-    one_of(normalise, ("none", "unit"), f"{caller}: normalise")
     mask = mask if is_array(mask) else np.asarray(mask)
     if axes < 1 or len(mask.shape) < axes:
         raise bad_argument(
@@ -352,7 +348,6 @@ def boxes(
     array([[10, 20, 30, 60, 20, 40]])
     """
     caller = "positions.boxes"
-    one_of(form, ("centre", "corners", "corners_and_size"), f"{caller}: form")
     corners = corners if is_array(corners) else np.asarray(corners)
     xp = namespace(corners, caller)
     if not corners.shape or corners.shape[-1] != 4:

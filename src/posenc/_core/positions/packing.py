@@ -18,12 +18,11 @@ from posenc._core.arrays.array import (
     is_array,
     library,
     namespace,
-    numpy_rules,
 )
 from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.coordinates import integers
+from posenc._core.calls import checked_call, numpy_rules
 from posenc._core.errors import bad_argument
-from posenc._core.positions.counting import check_direction
 
 
 @numpy_rules
@@ -134,7 +133,6 @@ def packed_mask(
            [0, 0, 1]])
     """
     caller = "positions.packed_mask"
-    check_direction(direction, caller)
     _, token, sequence, _ = _sequences(cu_seqlens, total, caller)
     own = sequence[:, None] == sequence[None, :]
     return own & (token[None, :] <= token[:, None]) if direction == "causal" else own
@@ -169,6 +167,7 @@ def _sequences(
     return ends, token, xp.searchsorted(ends, token, side="right") - 1, xp
 
 
+@checked_call
 def randomised(seed: int, step: int, sample: int, length: int, *, maximum: int) -> np.ndarray:
     """Randomised positions (Ruoss et al. 2023, arXiv:2305.16843).
 

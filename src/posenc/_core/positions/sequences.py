@@ -12,14 +12,14 @@ from typing import Any, Literal
 
 import numpy as np
 
-from posenc._core.arrays.array import Array, arange, library, numpy_rules
+from posenc._core.arrays.array import Array, arange, library
 from posenc._core.arrays.coordinates import integers
+from posenc._core.calls import checked_call, numpy_rules
 from posenc._core.errors import bad_argument
 from posenc._core.positions.counting import is_count
 from posenc._core.positions.scene import ScenePart, View, sized
 
 _AFTER = {"largest": "", "space": "next + max(rows, columns)"}
-LAYOUTS = ("contiguous", "head_tail", "zigzag", "striped")
 
 
 @numpy_rules
@@ -83,8 +83,6 @@ def multimodal(
            [4, 4, 4]])
     """
     caller = "positions.multimodal"
-    if after not in [*_AFTER]:
-        raise bad_argument(f"{caller}: after", "'largest' or 'space'", repr(after))
     kinds = (
         ScenePart("text", ("next + i",) * 3),
         ScenePart("grid", ("next + t", "next + h", "next + w"), after=_AFTER[after]),
@@ -106,6 +104,7 @@ def multimodal(
     )
 
 
+@checked_call
 def variable(layout: Sequence[int | tuple[int]], *, unit: str | int | Fraction) -> np.ndarray:
     """Positions of which visual tokens take a part each (V2PE, Ge et al. 2024, arXiv:2412.09616).
 
@@ -211,8 +210,6 @@ def shard(
     caller = "positions.shard"
     if not 0 <= rank < world:
         raise bad_argument(f"{caller}: rank", f"from 0 to {world - 1}", rank)
-    if layout not in LAYOUTS:
-        raise bad_argument(f"{caller}: layout", " or ".join(LAYOUTS), repr(layout))
     pieces = world if layout in ("contiguous", "striped") else 2 * world
     if length < 0 or length % pieces:
         raise bad_argument(

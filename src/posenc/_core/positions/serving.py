@@ -17,30 +17,18 @@ from posenc._core.arrays.array import (
     is_array,
     library,
     namespace,
-    numpy_rules,
 )
-from posenc._core.arrays.coordinates import integers
+from posenc._core.arrays.coordinates import integers, on_host
+from posenc._core.calls import checked_call, numpy_rules
 from posenc._core.errors import bad_argument, bad_position
 from posenc._core.positions.counting import offset
 from posenc._core.positions.sequences import multimodal
 
 
-def _host(values: Any, caller: str) -> np.ndarray:
-    """Integers on the host."""
-    known = concrete(values) if is_array(values) else values
-    if known is None:
-        raise bad_argument(caller, "values that are known", "traced ones")
-    # NumPy makes floats of a list without entries.
-    entries = known if is_array(known) or len(known) else np.zeros(0, dtype=np.int64)
-    array: np.ndarray = integers(np.asarray(entries), xp=library(np), caller=caller)
-    return array
-
-
 def _real(mask: Any, shape: tuple[int, ...]) -> np.ndarray:
     """Which tokens are no padding."""
-    if mask is None:
-        return np.ones(shape, dtype=bool)
-    return np.asarray(concrete(mask) if is_array(mask) else mask) != 0
+    values = concrete(mask) if is_array(mask) else mask
+    return np.ones(shape, dtype=bool) if mask is None else np.asarray(values) != 0
 
 
 @numpy_rules
@@ -73,7 +61,7 @@ def tree(parents: Any, *, start: Any = 0) -> Array:
     >>> posenc.positions.tree([-1, 0, 0, 1, 2], start=10)
     array([10, 11, 11, 12, 12])
     """
-    nodes = _host(parents, "positions.tree: parents")
+    nodes = on_host(parents, "positions.tree: parents")
     depth = np.zeros(len(nodes), dtype=np.int64)
     for node, parent in enumerate(nodes):
         if not -1 <= parent < node:
@@ -90,6 +78,7 @@ def tree(parents: Any, *, start: Any = 0) -> Array:
     )
 
 
+@checked_call
 def path(parents: Any, node: int) -> np.ndarray:
     """The nodes from the root to a node, which stay when a draft is accepted up to it.
 
@@ -116,7 +105,7 @@ def path(parents: Any, node: int) -> np.ndarray:
     >>> posenc.positions.path([-1, 0, 0, 1, 2], 4)
     array([0, 2, 4])
     """
-    nodes = _host(parents, "positions.path: parents")
+    nodes = on_host(parents, "positions.path: parents")
     tree(nodes)
     if not -1 <= node < len(nodes):
         raise bad_argument("positions.path: node", f"from -1 to {len(nodes) - 1}", node)
@@ -177,6 +166,7 @@ def following(length: Any, count: int = 1, *, delta: Any = 0, axes: int = 1) -> 
     )
 
 
+@checked_call
 def delta(positions: Any, mask: Any = None) -> np.ndarray:
     """The next position less the number of tokens: `rope_deltas` of models with M-RoPE.
 
@@ -203,7 +193,7 @@ def delta(positions: Any, mask: Any = None) -> np.ndarray:
     >>> posenc.positions.delta(posenc.positions.multimodal([2, (1, 2, 2), 1]))
     array([[-2]])
     """
-    values = _host(positions, "positions.delta: positions")
+    values = on_host(positions, "positions.delta: positions")
     values = values.reshape(-1, *values.shape[-2:])
     real = _real(mask, values.shape[:2])
     if real.shape != values.shape[:2] or not real.any(axis=1).all():
@@ -266,11 +256,9 @@ def from_token_types(
     [[0, 0, 0], [1, 1, 1], [1, 1, 2], [3, 3, 3]]
     """
     caller = "positions.from_token_types"
-    types = _host(token_types, f"{caller}: token_types")
+    types = on_host(token_types, f"{caller}: token_types")
     if types.ndim != 2:
         raise bad_argument(f"{caller}: token_types", "(batch, seq)", types.shape)
-    if video not in ("frames", "whole"):
-        raise bad_argument(f"{caller}: video", "'frames' or 'whole'", repr(video))
     real = _real(mask, types.shape)
     if real.shape != types.shape:
         raise bad_argument(f"{caller}: mask", f"shape {types.shape}", real.shape)
@@ -319,7 +307,7 @@ def _grids(grids: Any, merge: int, caller: str) -> list[Any]:
     """(frames, rows, columns) in tokens."""
     if grids is None:
         return []
-    values = _host(grids, f"{caller}: grid_thw")
+    values = on_host(grids, f"{caller}: grid_thw")
     if values.ndim != 2 or values.shape[1] != 3 or (values[:, 1:] % merge).any():
         raise bad_argument(
             f"{caller}: grid_thw",
@@ -329,6 +317,7 @@ def _grids(grids: Any, merge: int, caller: str) -> list[Any]:
     return [(int(t), int(h) // merge, int(w) // merge) for t, h, w in values]
 
 
+@checked_call
 def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
     """The position that each slot of a paged KV cache holds of one sequence.
 
@@ -366,7 +355,7 @@ def paged(pages: Any, size: int, *, length: int, pool: int) -> np.ndarray:
            [-1, -1],
            [ 0,  1]])
     """
-    table = _host(pages, "positions.paged: pages")
+    table = on_host(pages, "positions.paged: pages")
     used = -(-length // size) if size > 0 else -1
     table = table[: max(used, 0)] if table.ndim == 1 else table
     if table.ndim != 1 or used != len(table) or len({*table.tolist()}) != len(table):

@@ -15,10 +15,19 @@ from collections.abc import Callable
 from importlib import resources
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, NoReturn
 
+from posenc._core.annotations import show
 from posenc._core.errors import KeywordError, PosencError, closest
-from posenc._core.foreign import SCALING_NAMES, WHOLE, letters, meanings, rule_named
+from posenc._core.foreign import (
+    ARGUMENTS,
+    SCALING_NAMES,
+    SHARES,
+    WHOLE,
+    letters,
+    meanings,
+    rule_named,
+    verb_called,
+)
 from posenc._core.spec.attributes import ATTRIBUTES, RESULTS, ROWS, STRETCH
-from posenc._core.spec.checks import show
 from posenc._names import ALIASES, HANDED, HOMES, SPECS
 
 if TYPE_CHECKING:
@@ -60,7 +69,10 @@ def brief(value: Any, write: Callable[[Any], str] = repr) -> str:
             by_place = False
             continue
         by_place &= not field.kw_only
-        shown.append(f"{'' if by_place else f'{field.name}='}{write(argument)}")
+        # A value that is known by a word is written so, whoever writes.
+        word = getattr(argument, "word", argument.__repr__)()
+        text = write(argument) if word == repr(argument) else word
+        shown.append(f"{'' if by_place else f'{field.name}='}{text}")
     return f"{type(value).__name__}({', '.join(shown)})"
 
 
@@ -126,14 +138,22 @@ def shown(cls: Any) -> set[str]:
         *getattr(cls, "__dataclass_fields__", ()),
         *VERBS[cls.kind],
         *(PHASES if hasattr(cls, "matrix") else ()),
+        *({"slopes"} if hasattr(cls, "slopes") else ()),
         *f"{SHOWN['']} {SHOWN[cls.kind]}".split(),
     }
 
 
 def refusal(spec: Any, use: str) -> KeywordError:
     """The error of who calls a spec, or takes it for a list."""
-    says = _fit(ROWS if use in ("indexed", "counted") else WHOLE, type(spec))
-    return KeywordError(f"{type(spec).__name__}: a spec is not {use}: {says}.")
+    return KeywordError(
+        f"{type(spec).__name__}: a spec is not {use}: "
+        f"{_fit(ROWS if use in ('indexed', 'counted') else WHOLE, type(spec))}."
+    )
+
+
+# What other libraries put in front of a name, and their names themselves, for one that is misspelt.
+PREFIX = re.compile(r"^(num|n|get|is|has|compute|calc|make|build|the)_")
+FOREIGN = re.findall(r"\w{4,}", " ".join([*dict(ATTRIBUTES), *(row[0] for row in ARGUMENTS)]))
 
 
 class AnsweringClass(ABCMeta):
@@ -201,7 +221,7 @@ def verb_of(name: str, kind: str) -> str:
     if not inspect.isfunction(verb) or "spec" not in about.lower() or kind.title() not in kinds:
         return ""
     fields = [*inspect.signature(verb).parameters.values()][1:]
-    others = (field.name for field in fields if field.default is field.empty)
+    others = (f.name for f in fields if f.default is f.empty and f.kind is not f.VAR_KEYWORD)
     return f"posenc.{name}({', '.join(['spec', *others])}) does that."
 
 
@@ -251,25 +271,36 @@ class Unanswered(NamedTuple):
 
     def says(self) -> str:
         """What to write in place of the name; nothing where nobody knows."""
+        near = closest(self.name, FOREIGN, cutoff=0.83 if self.name[5:] else 1) or self.name
+        parts = filter(lambda part: part[3:], self.name.split("_"))
+        forms = dict.fromkeys((self.name, PREFIX.sub("", self.name), near, *parts))
+        says = next(filter(None, map(self._means, forms)), "")
+        return says or verb_of(verb_called(self.name), self.cls.kind)
+
+    def _means(self, name: str) -> str:
+        """What to write in place of one form of the name."""
         own = getattr(self.cls, "__dataclass_fields__", ())
-        targets, sentence = meanings(self.name)
+        targets, sentence = meanings(name)
         field = next((target for target in targets if target in own), "")
-        row = next((text for names, text in ATTRIBUTES if re.fullmatch(names, self.name)), "")
+        row = next((text for names, text in ATTRIBUTES if re.fullmatch(names, name)), "")
         families = HANDED["verb"]("presets.names")()
-        family = next((each for each in families if letters(each) == letters(self.name)), "")
-        near = closest(self.name, shown(self.cls), cutoff=0.75)
+        family = next((each for each in families if letters(each) == letters(name)), "")
+        near = closest(name, shown(self.cls), cutoff=0.75)
         says = f"{_fit(row, self.cls)}." if row else ""
-        # The name of a rule is no field.
-        says = f"It is spec.{field}." if field and row is not STRETCH else says
+        # The name of a rule is no field, and that of a helper that turns none either.
+        if field and row not in (STRETCH, WHOLE):
+            share = " times the share that turns" * (name in SHARES.split())
+            says = f"It is spec.{field}{', the width of a head' * bool(share)}{share}."
         says = f"It is posenc.preset({family!r}, dim)." if family else says
-        if near and (not says or closest(self.name, [near], cutoff=0.9)):
+        if near and (not says or closest(name, [near], cutoff=0.9)):
             says = f"Did you mean {near!r}?"
-        says = says.replace("YaRN", rule_named(self.name, SCALING_NAMES) or "YaRN")
-        return says or sentence or verb_of(self.name, self.cls.kind)
+        says = says.replace("YaRN", rule_named(name, SCALING_NAMES) or "YaRN")
+        return says or sentence or verb_of(name, self.cls.kind)
 
     def __str__(self) -> str:
-        says = self.says() or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
-        return f"{self.cls.__name__} has no {self.name!r}. {says}"
+        return f"{self.cls.__name__} has no {self.name!r}. " + (
+            self.says() or f"{_fit(WHOLE, self.cls)}; dir(spec) has all names."
+        )
 
 
 def _fit(text: str | dict[str, str], cls: Any) -> str:

@@ -28,18 +28,32 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
             "the pairs",
         },
     ),
+    (r"angles?|phases|m_?thetas?", "np.outer(positions, spec.frequencies) are the angles"),
     (
-        r"(\w*_)?inv_freqs?|frequencies|wavelengths|freqs?|thetas?_?i?|freq_?bands?|omega|angles?|div_term",
+        r"(equal|same|differ|match)\w*|(is_?|all)*close\w*|compare\w*",
+        "a == b compares the fields of two specs, posenc.diff(spec, b) their numbers",
+    ),
+    (
+        r"(test|verify|validate|try)\w*",
+        "posenc.check(f, spec=spec) tries code, posenc.infer((x, y, positions)) recorded arrays",
+    ),
+    (
+        r"(source_?)?code|implementation|to_(code|python|c|cpp|rust)|port",
+        "inspect.getsource(type(spec)) has its code, posenc.golden(spec) numbers for a port",
+    ),
+    (r"forward|apply\w*|call|rotate\w*|add\w*|embed|encode|table|bias|cos_sin", WHOLE),
+    (
+        r"(\w*_)?inv_freqs?|frequencies|wavelengths|freqs?|thetas?_?i?|freq_?bands?|omega|div_term",
         "spec.frequencies has that",
     ),
     (
         (
             r"shape|ndim|size|T|numpy|tolist|data|item|pe|pos_?(emb|enc)\w*|position\w*|weights?|"
-            r"encodings?|embeddings?|(cos|sin|cos_?sin\w+|tables|\w*cache\w*|emb|encode|get_\w+|compute_\w+)"
+            r"encodings?|embeddings?|vectors?|arrays?|tensors?|values|build|generate\w*|"
+            r"(cos|sin|cos_?sin\w+|tables|\w*cache\w*|emb|encode|get_\w+|compute_\w+)"
         ),
         ROWS,
     ),
-    (r"forward|apply\w*|call|rotate\w*|add\w*|embed|encode|table|bias|relative|cos_sin", WHOLE),
     (r"dtype|device", "A spec has neither; the call that computes takes dtype= and device="),
     (
         (
@@ -48,7 +62,10 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
         ),
         "A spec is no module: those are in posenc.torch, such as MODULE(spec)",
     ),
-    (r"to_json|save\w*|dump\w*|json|as_?dict|config", "posenc.to_json(spec) is its text"),
+    (
+        r"to_json|save\w*|dump\w*|json|as_?dict|config|to_(str\w*|text|yaml)",
+        "posenc.to_json(spec) is its text",
+    ),
     (
         r"from_(pretrained|config|hf)|load_config",
         'posenc.from_hf("config.json").layers[0].spec is that of a model',
@@ -56,15 +73,67 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
     (r"from_dict", "posenc.from_json(json.dumps(fields)) makes a spec of what to_dict() gave"),
     (r"(from_)?preset", 'posenc.preset("llama3", 128) is that of a family; see `posenc list`'),
     (r"(from|load)\w*", "posenc.from_json(text) makes a spec of its text"),
+    (
+        r"(to|as|for)_?(jax|flax|numpy|np|mlx|keras|tensorflow|tf|jnp)|jit\w*|compiled?",
+        {k: f"Arrays of all libraries are taken, compiled or not: {v}" for k, v in WHOLE.items()},
+    ),
+    (
+        r"(to|as)_?(hf|hugging_?face|transformers)\w*",
+        {
+            **WHOLE,
+            "rotary": "posenc.torch.rope_parameters(spec.scaling, base=spec.base) is for a config "
+            "that transformers reads after posenc.torch.rope_types(), and "
+            "posenc.torch.adopt(model) for a loaded model",
+        },
+    ),
+    (
+        r"(score|mask)_?mod|flex\w*|block_?mask|(as|to)_mask|attn_mask",
+        {
+            **WHOLE,
+            "bias": "posenc.torch.score_mod(spec) is for flex_attention; the mask of "
+            "scaled_dot_product_attention is spec.bias(n)",
+        },
+    ),
+    (
+        r"re_?rotate\w*|shift\w*|move\w*|translate|(rot\w*_|shift_)?mat(rix|rices)|R",
+        {
+            **WHOLE,
+            "table": "posenc.shift(spec, k) is the matrix that takes the row of p to that of p + k",
+            "rotary": "posenc.rerotate(spec, keys, old, new) moves cached keys, and "
+            "spec.rotate(np.eye(spec.dim)[:, None], offset=p)[:, 0].T is the matrix of position p",
+        },
+    ),
+    (
+        (
+            r"explain|describe|summary|info|help|doc\w*|equation|formula|paper|citations?|"
+            r"reference|source|authors?|arxiv|latex|tex|math\w*"
+        ),
+        "help(type(spec)) has its equation and fields, spec.bibtex its paper",
+    ),
+    (r"(class_?|type_?)?name|type", "type(spec).__name__ has that, and spec.kind its kind"),
+    (
+        r"find\w*|decode|position_of|which|where",
+        {
+            **WHOLE,
+            "table": "posenc.locate(spec, row) finds the position of a row",
+            "rotary": "posenc.locate(spec, turned, before=x) finds the position of a turned vector",
+        },
+    ),
+    (r"params|learned_\w+|(num_|count_)param\w*", "posenc.init(spec) makes what it learns"),
+    (
+        r"original_\w+",
+        {**STRETCH, "rotary": "spec.scaling has that, where its rule needs it"},
+    ),
     (r"attention_scaling|mscale", "spec.attention_factor, of a rotation, has that"),
     (
         (
-            r"extend\w*|scale|scaled|interpolate|(set|with)_scaling|resize|yarn|(dynamic_?)?ntk\w*|"
-            r"linear\w*|long_?rope|llama_?3_scal\w+"
+            r"((set|with|to)_)?(extend\w*|scale|scaled|scaling|interpolate|resize|yarn|"
+            r"(dynamic_?)?ntk\w*|linear\w*|long_?rope|llama_?3\w*)"
         ),
         STRETCH,
     ),
     (r"show|draw|heatmap|imshow|visuali[sz]e", "spec.plot() draws it"),
+    (r"(flash_?)?attend|attn|sdpa|mha", "posenc.torch.attend(q, k, v, spec) is attention with it"),
     (
         r"(un|de)rotate\w*|inverse\w*|invert|undo\w*|remove\w*|subtract",
         {
@@ -75,7 +144,7 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
         },
     ),
     (
-        r"similarit\w*|decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
+        r"relative|similarit\w*|decay\w*|distance\w*|(dot|relative)_?(product|score)s?|scores?|attention",
         {
             "table": "posenc.similarity(spec, offsets) has its products, posenc.plot.offset(spec) "
             "draws them",
@@ -86,8 +155,8 @@ ATTRIBUTES: tuple[tuple[str, str | dict[str, str]], ...] = (
         },
     ),
     (
-        r"slopes?|get_slopes",
-        "posenc.torch.slopes(spec) has those of ALiBi, spec.bias(n) its numbers",
+        r"slopes?|get_slopes|m",
+        "posenc.ALiBi(heads).slopes are those of ALiBi, spec.bias(n) has the numbers",
     ),
     (r"at|row|rows|position|lookup|index|get|select|gather", ROWS),
     (

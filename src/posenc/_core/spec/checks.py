@@ -1,20 +1,22 @@
 """What the fields of specs hold: read from annotations, fitted, told in words; and checks of them.
 
-Each check that many specs share has one wording.
+Each check that many specs share has one wording. A class of encodings carries an example of its
+fields, from which a small one is made.
 """
 
 from __future__ import annotations
 
-import functools
 import math
 import numbers
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, Union
+from types import MappingProxyType
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from posenc._core.annotations import options_of, show, words_of
 from posenc._core.errors import bad_spec, closest, suggest
 from posenc._core.foreign import value_advice
 
@@ -80,23 +82,16 @@ def not_too_many(caller: str, what: str, count: int, most: int = MOST_NUMBERS, /
         raise bad_spec(caller, f"at most {most} {what}", count)
 
 
-WORDS: dict[Any, str] = {
-    types.NoneType: "None",
-    int: "an integer",
-    float: "a number",
-    str: "a text",
-    bool: "True or False",
-}
 NUMBERS: dict[Any, Any] = {int: numbers.Integral, float: numbers.Real}
 
 
 def coerce(value: Any, hint: Any, caller: str) -> Any:
     """The value as an annotation asks for it, or an error that says what was expected."""
-    for option in _options(hint):
+    for option in options_of(hint):
         fits, coerced = _fit(value, option, caller)
         if fits:
             return coerced
-    inside = [c for option in _options(hint) for c in (option, *typing.get_args(option))]
+    inside = [c for option in options_of(hint) for c in (option, *typing.get_args(option))]
     inside += [word for option in inside for word in typing.get_args(option)]
     words = [c for c in inside if isinstance(c, str)]
     kinds = [c for c in inside if isinstance(c, type) and c.__module__ != "builtins"]
@@ -112,11 +107,6 @@ def _object_for(name: str, kinds: list[type]) -> str:
     near = closest(name, names)
     listed = ", ".join(f"{word}(…)" for word in ([near] if near else sorted(set(names))))
     return f"Give an object: {listed}." if names else ""
-
-
-@functools.cache
-def _options(hint: Any) -> tuple[Any, ...]:
-    return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
@@ -165,32 +155,62 @@ def _fit_tuple(value: Any, args: tuple[Any, ...], caller: str) -> tuple[bool, An
     return True, value if same else result
 
 
-def words_of(hint: Any) -> str:
-    """What an annotation allows, in words."""
-    options: list[str] = []
-    for option in _options(hint):
-        origin = typing.get_origin(option)
-        if origin is Literal:
-            options.extend(repr(choice) for choice in typing.get_args(option))
-        elif origin is tuple:
-            args = typing.get_args(option)
-            several = "a tuple of" if args[-1] is Ellipsis else len(args)
-            options.append(f"{several} {words_of(args[0])}")
-        else:
-            name = getattr(option, "__name__", str(option))
-            options.append(WORDS.get(option, f"{'an' if name[0] in 'AEIO' else 'a'} {name}"))
-    return " or ".join(options)
-
-
-def show(value: object) -> str:
-    """A value as an error shows it, cut where it is long."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
-
-
 def texts_of(arrays: Mapping[str, np.ndarray]) -> dict[str, tuple[str, tuple[int, ...], str]]:
     """Arrays as (dtype, shape, numbers in a text)."""
     return {
         key: (array.dtype.name, array.shape, " ".join(map(repr, array.ravel().tolist())))
         for key, array in arrays.items()
     }
+
+
+# --- examples -------------------------------------------------------------------------------------
+
+AROUND = "a way once around the world"
+USUAL: dict[str, dict[str, Any]] = {
+    "table": {"dim": 64},
+    "rotary": {"dim": 64, "pairing": "half"},
+    "bias": {"heads": 4},
+    "relative": {"dim": 64},
+}
+
+
+class Example(NamedTuple):
+    """How a small one of an encoding is made, and where it can stand.
+
+    Parameters
+    ----------
+    fields : mapping
+        Its fields, but for a width of 64, 4 heads of a bias, and the pairing of a rotation.
+    points : callable, optional
+        () -> positions of a picture, 64 or so of them; 0 to 63, or the cells of a grid, by default.
+    where : str
+        What these are, in words.
+    unsuited : str
+        Why it cannot stand in a sequence of tokens; empty where it can.
+
+    Examples
+    --------
+    >>> import posenc
+    >>> posenc.Time2Vec.example.where
+    'times 0 to 8'
+    >>> posenc.Quadratic.example.unsuited
+    'Its positions are cells of a grid.'
+    """
+
+    fields: Mapping[str, Any] = MappingProxyType({})
+    points: Callable[[], Any] | None = None
+    where: str = ""
+    unsuited: str = ""
+
+
+def around() -> np.ndarray:
+    """Longitudes and latitudes of a way once around the world, in degrees."""
+    share = np.linspace(0, 1, 64)
+    return np.stack([360 * share - 180, 60 * np.sin(2 * np.pi * share)], axis=-1)
+
+
+def small(encoding: Any) -> Any:
+    """A small one of a class of encodings: as its example says, and of a usual size."""
+    fields = encoding.__dataclass_fields__
+    usual = {name: value for name, value in USUAL[encoding.kind].items() if name in fields}
+    return encoding(**{**usual, **encoding.example.fields})

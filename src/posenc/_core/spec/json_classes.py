@@ -79,9 +79,8 @@ def _is_plain(hint: Any) -> bool:
         return all(isinstance(choice, (bool, int, str)) for choice in inside)
     if origin in (typing.Union, types.UnionType, tuple):
         return inside != () and all(_is_plain(arg) for arg in inside if arg is not Ellipsis)
-    if hint in (bool, int, float, str, types.NoneType):
-        return True
-    return isinstance(hint, type) and issubclass(hint, Value)
+    plain = (bool, int, float, str, types.NoneType)
+    return hint in plain or (isinstance(hint, type) and issubclass(hint, Value))
 
 
 def values_inside(cls: type[Value]) -> set[type[Value]]:

@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from posenc._core.calls import check_call
+from posenc._core.annotations import show
+from posenc._core.calls import check_call, checked_call
 from posenc._core.errors import PosencError, SpecError, bad_spec, mismatch, suggest
 from posenc._core.foreign import argument_advice
 from posenc._core.io import inputs
 from posenc._core.spec.answers import Answering, Citation, Displayed, brief, unchanged
-from posenc._core.spec.checks import at_least, coerce, show, texts_of
-from posenc._core.spec.example import Example
+from posenc._core.spec.checks import Example, at_least, coerce, texts_of
 from posenc._core.tracing import compile_time, is_followed, unseen
 
 Self = TypeVar("Self", bound="Value")
@@ -47,6 +47,8 @@ class Value(Displayed):
         super().__init_subclass__(**settings)
         if "__repr__" not in cls.__dict__:  # or a dataclass writes one with every default
             cls.__repr__ = Value.__repr__  # type: ignore[method-assign]
+        if "check" in cls.__dict__:  # others try code by that name
+            cls.check = checked_call(cls.check)  # type: ignore[method-assign]
         # A dataclass would take the property for the default, and could not set the field.
         for name in vars(cls).get("__annotations__", {}):
             base = next((base for base in cls.__mro__ if name in vars(base)), cls)
@@ -69,7 +71,7 @@ class Value(Displayed):
 
     def __repr__(self) -> str:
         """The call that makes the value anew, without the fields that have their defaults."""
-        return brief(self, lambda field: field.word() if isinstance(field, Value) else repr(field))
+        return brief(self)
 
     def word(self) -> str:
         """What stands for the value inside the `repr` of another."""
@@ -78,6 +80,7 @@ class Value(Displayed):
     def __post_init__(self) -> None:
         unseen(_settle, self)
 
+    @checked_call
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
 
@@ -101,18 +104,16 @@ class Value(Displayed):
         if is_followed():
             return _replaced(self, tuple(changes), tuple(changes.values()))
         hints = _hints(type(self))
-        for key in changes:
-            if key not in hints:
-                caller = f"{type(self).__name__}.replace"
-                todo = argument_advice(key, _signature(type(self)))  # type: ignore[arg-type]
-                raise bad_spec(caller, "the name of a field", repr(key), todo)
+        for key in (name for name in changes if name not in hints):
+            todo = argument_advice(key, _signature(type(self)))  # type: ignore[arg-type]
+            raise self._mismatch("replace", "the name of a field", repr(key), todo)
         return dataclasses.replace(self, **changes)  # type: ignore[type-var]
 
     def to_dict(self) -> dict[str, Any]:
         """The fields as plain JSON types, with defaults, and the class name under `type`."""
         return {
             "type": type(self).__name__,
-            **{key: _plain(getattr(self, key)) for key in _hints(type(self))},
+            **{key: plain(getattr(self, key)) for key in _hints(type(self))},
         }
 
     def __getstate__(self) -> dict[str, Any]:
@@ -133,8 +134,8 @@ def _usual_call(cls: type) -> tuple[int, frozenset[str], frozenset[str]]:
 
 
 @functools.cache
-def _signature(cls: type) -> Mapping[str, inspect.Parameter]:
-    return inspect.signature(cls).parameters
+def _signature(cls: Any) -> Mapping[str, inspect.Parameter]:
+    return dict([*inspect.signature(cls.__init__).parameters.items()][1:])  # not of `__new__`
 
 
 def _settle(value: Value) -> None:
@@ -251,7 +252,7 @@ class Spec(Answering, Value):
         """The first values of one parameter, float32."""
         shape, init = self.parameters()[name]
         if isinstance(init, Spec):
-            raise TypeError(f"{type(self).__name__}: `initial` must say how to copy an encoding")
+            raise TypeError(f"{type(self).__name__}: `initial` must copy an encoding's numbers")
         return init.draw(shape, rng)
 
     @property
@@ -316,8 +317,10 @@ def to_json(value: Value, *, indent: int | None = None) -> str:
 
 def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value:
     """Parse a JSON text; `resolve` maps a `type` name to its class."""
-    if not isinstance(text, (str, bytes, bytearray)):
-        raise bad_spec("from_json", "a JSON text", type(text).__name__)
+    is_name = isinstance(text, str) and text[-5:] == ".json"
+    if is_name or not isinstance(text, (str, bytes, bytearray)):
+        came = f"the name of a file. Write posenc.from_json(open({text!r}).read())"
+        raise bad_spec("from_json", "a JSON text", came if is_name else type(text).__name__)
     return from_dict(
         inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant),
         resolve,
@@ -336,7 +339,7 @@ def from_dict(
         received = f"keys {sorted(map(str, data))}" if "type" not in data else show(data["type"])
         raise bad_spec(place, "a key 'type' that names an encoding", received)
     cls = resolve(data["type"])
-    fields = _hints(cls)
+    data, fields = getattr(cls, "of_older", dict)(data), _hints(cls)
     arguments: dict[str, Any] = {}
     for key, value in data.items():
         if key == "type":
@@ -357,12 +360,11 @@ def from_dict(
         raise bad_spec(f"{place}: {cls.__name__}", f"the keys {missing}", sorted(data))
     try:
         return cls(**arguments)
-    except PosencError:
-        raise
     except Exception as error:
-        # An error of another kind is one of posenc itself, or of a class that others wrote.
-        if cls.__module__.partition(".")[0] == "posenc" and not isinstance(
-            error, (ArithmeticError, MemoryError, ValueError)
+        # One of another kind is of posenc itself, or of a class that others wrote.
+        if isinstance(error, PosencError) or (
+            cls.__module__.partition(".")[0] == "posenc"
+            and not isinstance(error, (ArithmeticError, MemoryError, ValueError))
         ):
             raise
         received = f"{show(arguments)} ({type(error).__name__}: {error})"
@@ -372,21 +374,20 @@ def from_dict(
 
 
 def _build(value: object, resolve: Callable[[str], type[Value]], place: str, depth: int) -> object:
-    if isinstance(value, Mapping):
-        return from_dict(value, resolve, place, depth)
     if isinstance(value, list):
         return tuple(_build(item, resolve, place, depth + 1) for item in value)
-    return value
+    return from_dict(value, resolve, place, depth) if isinstance(value, Mapping) else value
 
 
 def _refuse_constant(name: str) -> object:
     raise bad_spec("from_json", "finite numbers", name)
 
 
-def _plain(value: object) -> object:
+def plain(value: object) -> object:
+    """A field as JSON has it."""
     if isinstance(value, Value):
         return value.to_dict()
-    return [_plain(item) for item in value] if isinstance(value, tuple) else value
+    return [plain(item) for item in value] if isinstance(value, tuple) else value
 
 
 def _find_hints(cls: type) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from posenc.cli.options.common import (
     refuse,
     runs_code,
 )
-from posenc.cli.options.specs import is_spec, spec_of
+from posenc.cli.options.encodings import is_spec, spec_of
 from posenc.cli.output.lines import print_answer, print_definitions, print_json
 from posenc.cli.output.show import progress
 from posenc.testing.battery import subject_of
@@ -35,7 +35,7 @@ Examples:
 """
 )
 @click.argument("target", metavar="TARGET", required=False)
-@click.option("--kind", type=WordChoice(KINDS), help="Where it acts; found out by default.")
+@click.option("--kind", type=WordChoice(KINDS), help="What it computes; found out by default.")
 @click.option(
     "--dim", type=click.IntRange(1, 2**16), help="Width. [default: that of --spec, else 64]"
 )
@@ -60,7 +60,7 @@ def command(
 
     TARGET is MODULE:NAME or FILE.py:NAME, a class, function or posenc.testing.Subject, which is
     imported and run; or peer:NAME, a package that posenc knows how to call; or the JSON of a spec.
-    What a class or function is called with is found out, as by posenc.ask.
+    Which arguments a class or function takes is found out by trying, as posenc.ask does.
 
     The exit code is 1 if a law fails, and 3 if TARGET could not be asked, no law could be tried,
     or its code ended the process or took longer than --timeout.

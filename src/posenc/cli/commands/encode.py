@@ -110,7 +110,7 @@ text_options = grouped(
         metavar="FILE",
         help="A tokenizer.json. [default: split at spaces]",
     ),
-    click.option("--seed", type=int, help="Of the random vectors of a text. [default: 0]"),
+    click.option("--seed", type=int, help="Seed of the random vectors of a text. [default: 0]"),
 )
 
 
@@ -120,7 +120,7 @@ Examples:
   posenc encode "classify the book" --dim 16 --base 100
   posenc encode embeddings.npy -o encoded.npy
   posenc encode patches.npy --preset mae --grid 14x14 -o encoded.npy
-  posenc encode embeddings.npy --spec learned.json --params weights.safetensors -o y.npy
+  posenc encode x.npy --spec learned.json --params w.safetensors -o y.npy
 """
 )
 @click.argument("source", metavar="TEXT|FILE|-")
@@ -135,7 +135,7 @@ def command(source: str, *, allow_nonfinite: bool, **options: Any) -> None:
 
     TEXT is split at spaces. Its tokens become random vectors, made from a hash of each token and
     the seed and uniform in [-1, 1), unless --embeddings gives others. - reads the text from
-    standard input. What looks like the name of a file is none: a space in front makes it a text.
+    standard input. A TEXT that looks like the name of a file is refused; put a space before it.
 
     FILE is a .npy or .safetensors of shape (..., seq, dim) and needs -o. It is read and written in
     pieces and keeps its dtype; other tensors are copied as they are.
@@ -337,7 +337,7 @@ Examples:
 def table(*, choices: Choices, dtype: str, target: OutputChoice, json_: bool) -> None:
     """Print or write the rows of a table.
 
-    Of a Concatenated spec these are the columns that it appends.
+    For a Concatenated spec these are the columns that it appends.
     """
     (choice, stated, parameters), output = choices, target.output
     spec = make_spec(choice, default=DEFAULT_DIM)

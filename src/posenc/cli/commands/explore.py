@@ -1,4 +1,4 @@
-"""`posenc explore`: the explorer in the browser, or frozen in one file."""
+"""`posenc explore`: the explorer in the browser, or in one file."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ Examples:
     "--states",
     multiple=True,
     metavar="FILE|URL",
-    help="What a frozen page shows: addresses, or a file with one in each line.",
+    help="What that page shows: addresses, or a file with one in each line.",
 )
-@force_option("a frozen page that exists")
+@force_option("a page that exists")
 @as_json
 def command(
     *,
@@ -142,19 +142,23 @@ def _first(session: Session, compare: str | None) -> str:
 def _freeze(
     session: Session, first: str, target: OutputChoice, states: tuple[str, ...], json_: bool
 ) -> None:
-    from posenc.explore.server.freeze import default_states, frozen, state_of
+    from posenc.explore.server.document import default_states, document, makes, state_of
+    from posenc.plot.panels.text import plural
 
     target.check((".html", ".htm"), option="--freeze", listed=".html")
     lines = [line for text in states for line in _lines(text)]
     asked = [state_of(line) for line in lines] or default_states(state_of(first) if first else None)
     with progress("states", len(asked)) as done:
-        page = frozen(asked, session, done=done)
+        page = document(asked, session, done=done)
     outputs.write_whole(target.path, page, existing=target.existing)
+    still = sum(not makes(state, session) for state in asked)
     if json_:
-        print_json({"output": str(target.path), "states": len(asked), "bytes": len(page)})
+        own = {"states": len(asked), "pictures": still, "bytes": len(page)}
+        print_json({"output": str(target.path), **own})
     else:
+        alone = f"; {still} as picture and data alone" if still else ""
         size = f"{round(len(page) / 1024)} KiB"
-        click.echo(f"{target.path}: {len(asked)} states in two themes, {size}")
+        click.echo(f"{target.path}: {plural(len(asked), 'state')}, {size}{alone}")
 
 
 def _lines(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import click
 
 from posenc._core.errors import suggest
 from posenc.cli.options.common import as_json, encoding_names, preset_names
-from posenc.cli.output.lines import print_definitions, print_json
+from posenc.cli.output.lines import print_definitions, print_json, print_lines
 
 KINDS = {
     "table": "added to token embeddings",
@@ -37,10 +38,10 @@ def command(words: tuple[str, ...], json_: bool) -> None:
 
     Without WORDS, it prints the names on one page. With WORDS, it describes the entries that have
     all of them in the name, kind or description, in any case of letters: `posenc list rotary`,
-    `posenc list t5`.
+    `posenc list t5`. The name of one encoding shows its formula and its fields, too.
     """
     from posenc import presets
-    from posenc.registry import specs
+    from posenc.registry import lookup, specs, spelled
 
     every: dict[str, list[dict[str, Any]]] = {
         "encodings": [
@@ -76,6 +77,8 @@ def command(words: tuple[str, ...], json_: bool) -> None:
         print_json(rows)
         return
     print_definitions(_everything(every) if not words else _described(rows))
+    if len(words) == 1 and (name := spelled(words[0])):
+        print_lines(["", *_about(lookup(name))])
 
 
 def _everything(every: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Definitions]:
@@ -114,6 +117,12 @@ def _described(rows: Mapping[str, Sequence[Mapping[str, Any]]]) -> dict[str, Def
     return {title: rows for title, rows in sections.items() if rows}
 
 
+def _about(cls: type) -> list[str]:
+    """The formula and the fields of an encoding: its docstring up to the errors."""
+    text = inspect.cleandoc(cls.__doc__ or "").partition("\n")[2].partition("\nRaises\n")[0]
+    return [f"  {line}".rstrip() for line in text.strip("\n").splitlines() if "----" not in line]
+
+
 def _has(row: dict[str, Any], words: list[str]) -> bool:
     """Whether what is shown of an entry has all of some words."""
     shown = " ".join(str(row.get(key, "")) for key in SHOWN).lower()
@@ -129,21 +138,25 @@ def summary(cls: type) -> str:
     epilog="""\b
 Examples:
   posenc cite RoPE
+  posenc cite RoPE ALiBi KERPLE
 """
 )
 @click.argument(
-    "name", shell_complete=lambda *typed: [*encoding_names(*typed), *preset_names(*typed)]
-)
+    "names", metavar="NAME…", nargs=-1, required=True,
+    shell_complete=lambda *typed: [*encoding_names(*typed), *preset_names(*typed)],
+)  # fmt: skip
 @as_json
-def cite(name: str, json_: bool) -> None:
-    """Print the BibTeX of an encoding.
+def cite(names: tuple[str, ...], json_: bool) -> None:
+    """Print the BibTeX of encodings.
 
-    NAME is an encoding or a preset; see `posenc list`.
+    NAME is an encoding or a preset, one or several; see `posenc list`. The JSON of several is a
+    list.
     """
     from posenc.presets import cite
 
-    reference = cite(name)
+    references = [*map(cite, names)]
     if json_:
-        print_json(reference.to_dict())
+        rows = [reference.to_dict() for reference in references]
+        print_json(rows[0] if len(rows) == 1 else rows)
     else:
-        click.echo(str(reference))
+        click.echo("\n\n".join(dict.fromkeys(map(str, references))))

@@ -11,23 +11,27 @@ from typing import Any, NamedTuple
 import click
 
 from posenc._core.errors import suggest
+from posenc._core.io import outputs
+from posenc._core.numeric.counts import whole
 from posenc.cli.detective.numbers import check_paired
 from posenc.cli.options.common import (
     ARRAYS,
     InputFile,
     InputText,
+    OutputChoice,
     length_options,
     refuse,
     with_options,
 )
-from posenc.cli.options.encodings import NAMES
-from posenc.cli.options.flags import encoding_advice
+from posenc.cli.options.encodings import NAMES, stated_length
+from posenc.cli.options.flags import picture_advice
 from posenc.cli.options.pictures import (
     PlotSubject,
     SpecWords,
     arguments_of,
     chosen,
     finish,
+    look_of,
     other_spec_words,
     output_options,
     row_option,
@@ -47,9 +51,8 @@ HELP = """Draw an encoding.
   posenc plot wavelengths --each-dim 64,128,512 -o widths.svg
   posenc plot bias --encoding T5 --heads 4 --init-seed 0 -o t5.png
 
-A column of a table is a wave; one of less than 2 pixels per wave is left blank and named in the
-caption, as whatever else is drawn there is not in the table. Without -o or --numbers the caption is
-printed.
+A column of a table is a wave. Where fewer than 2 pixels show one wave, any pattern would be false:
+the column is left blank, and the caption names it. Without -o or --numbers the caption is printed.
 """
 
 
@@ -65,9 +68,7 @@ class Pictures(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the picture as click does, with a suggestion."""
         if args[0] not in self.commands and not args[0].startswith("-"):
-            todo = encoding_advice(args[0]).replace("posenc table", "posenc plot table") or suggest(
-                args[0], self.commands
-            )
+            todo = picture_advice(args[0]) or suggest(args[0], self.commands)
             if Path(args[0]).is_file():
                 way = "table --table" if Path(args[0]).suffix in ARRAYS else "wavelengths --spec"
                 todo = f"Write posenc plot {way} {args[0]}."
@@ -113,8 +114,7 @@ def _several(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     several = [words_of(options)]
     dims, bases = options.pop("each_dim"), options.pop("each_base")
     if dims is not None:
-        each = whole_numbers(dims, "--each-dim")
-        several = [replace(words, dim=dim) for words in several for dim in each]
+        several = [replace(several[0], dim=dim) for dim in whole_numbers(dims, "--each-dim")]
     if bases is not None:
         try:
             numbers = [float(text) for text in bases.split(",")]
@@ -163,8 +163,11 @@ def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     keywords = arguments_of(
         row, options, first.spec, second.spec, view=view if view in PICTURES else ""
     )
-    learned = {"a_params": first.params, "b_params": second.params}
-    return PictureRequest(first, (view, first.spec, second.spec), learned | keywords)
+    return PictureRequest(
+        first,
+        (view, first.spec, second.spec),
+        {"a_params": first.params, "b_params": second.params, **keywords},
+    )
 
 
 def _second(words: SpecWords, options: dict[str, Any]) -> SpecWords:
@@ -187,7 +190,10 @@ def _losses_or_one(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
         from posenc.plot.trained import trained_losses
 
         options["dim"] = options["dim"] or trained_losses().dim
-    return _one(row, options)
+    text, asked = options["spec"], _one(row, options)
+    if text and not asked.keywords.get("loss"):
+        asked.keywords.setdefault("original_length", stated_length(text))
+    return asked
 
 
 def _models(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
@@ -242,18 +248,74 @@ EXAMPLES = {
 # --- the commands ---------------------------------------------------------------------------------
 
 
+MOST_FRAMES = 240
+play_option = click.option(
+    "--play",
+    metavar="NAME[=FROM:TO[:STEP]]",
+    help="A picture for each value of an option that takes whole numbers, one by one: a .gif or "
+    ".svg that moves. [default: 0:64:4]",
+)
+
+
+def _play(
+    row: PictureRow,
+    asked: str,
+    make: Callable[[dict[str, Any]], tuple[Callable[..., Any], PlotSubject | None]],
+    options: dict[str, Any],
+) -> None:
+    """Write a picture for each value of an option of whole numbers, one after the other."""
+    from posenc.plot.draw.picture import MOVING, moving
+
+    name, _, span = asked.partition("=")
+    names = [one.flag[2:] for one in row.options if one.reads in ("integer", "count")]
+    none = f"--play {name[:50]!r}: {row.name} plays {' or '.join(names) or 'no option'}."
+    refuse(name not in names, none)
+    ends = [whole(end) for end in (span or "0:64:4").split(":")]
+    usual = None not in ends and len(ends) in (2, 3) and ends[2:] != [0]
+    values = range(*ends) if usual else range(0)  # type: ignore[arg-type]
+    refuse(
+        not 1 < len(values) <= MOST_FRAMES,
+        f"--play {name}: write {name}=FROM:TO:STEP, 2 to {MOST_FRAMES} numbers; got {span[:50]!r}.",
+    )
+    look = dict(options)
+    output, data, force, json_ = (look.pop(key) for key in ("output", "data", "force", "json_"))
+    refuse(
+        output is None or data is not None or json_,
+        "--play writes a file that moves: give -o, without --numbers and --json.",
+    )
+    target = OutputChoice(output, force)
+    target.check(MOVING)
+    pictures = []
+    for value in values:
+        own = {**look, name.replace("-", "_"): value, "no_caption": True}
+        if not own["no_title"]:
+            own["title"] = f"{own['title'] or row.question} {name} {value:,}"
+        draw, _ = make(own)
+        pictures.append(usage(functools.partial(draw, **look_of(own))))
+    outputs.write_whole(target.path, moving(pictures, target.format), existing=target.existing)
+    click.echo(target.path)
+
+
 def _add(row: PictureRow) -> None:
     """Add the command of a picture."""
 
-    def draw(**options: Any) -> None:
+    def make(options: dict[str, Any]) -> tuple[Callable[..., Any], PlotSubject | None]:
         import posenc.plot
 
         subject, positional, keywords = READERS.get(row.name, _one)(row, options)
         picture = getattr(posenc.plot, row.name)
-        finish(functools.partial(picture, *positional, **keywords), subject, **options)
+        return functools.partial(picture, *positional, **keywords), subject
+
+    def draw(play: str | None = None, **options: Any) -> None:
+        if play is not None:
+            _play(row, play, make, options)
+        else:
+            finish(*make(options), **options)
 
     own = (*PARAMETERS.get(row.name, ()), *map(row_option, row.options))
-    options = with_options(*([spec_words] if row.example else []), *own, output_options)
+    options = with_options(
+        *([spec_words] if row.example else []), *own, play_option, output_options
+    )
     named = f"--encoding {row.example['type']} " if row.example else ""
     call = f"posenc plot {row.name} {EXAMPLES.get(row.name, '')}{named}-o {row.name}.png"
     epilog = f"\b\nExamples:\n  {call}"
@@ -275,10 +337,10 @@ def extend(config: str, **options: Any) -> None:
     import posenc.plot
     from posenc.detect.extend import extend
 
-    lengths = {name: options.pop(name) for name in ("factor", "trained")}
-    extension = extend(config, options.pop("to"), **lengths)
+    extension = extend(config, **{name: options.pop(name) for name in ("to", "factor", "trained")})
     stretched = next((layer for layer in extension.layers if not layer.window), extension.layers[0])
     spec = stretched.baseline.spec
-    asked: dict[str, Any] = {"original_length": extension.trained, "factor": extension.factor}
-    subject = PlotSubject(spec, None, f"{extension.model}, {stretched.name}")
-    finish(functools.partial(posenc.plot.stretch, spec, **asked), subject, **options)
+    draw = functools.partial(
+        posenc.plot.stretch, spec, original_length=extension.trained, factor=extension.factor
+    )
+    finish(draw, PlotSubject(spec, None, f"{extension.model}, {stretched.name}"), **options)

@@ -11,7 +11,7 @@ import click
 
 from posenc import learn
 from posenc._core.errors import suggest
-from posenc.cli.options.common import as_json, count_of
+from posenc.cli.options.common import as_json, count_of, refuse
 from posenc.cli.output.lines import (
     print_definitions,
     print_json,
@@ -52,8 +52,10 @@ def command(
     shown with its output afterwards. The same --seed asks the same questions on any machine. No
     score is kept.
     """
-    if topic is not None and topic not in learn.topics():
-        raise click.UsageError(f"{topic!r} is no topic. {suggest(topic, learn.topics())}")
+    refuse(
+        topic is not None and topic not in learn.topics(),
+        f"{topic!r} is no topic. {suggest(topic, learn.topics())}",
+    )
     if list_:
         _list(topic, json_)
         return

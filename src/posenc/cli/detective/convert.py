@@ -21,7 +21,7 @@ from posenc.cli.options.common import (
     stored_option,
     with_options,
 )
-from posenc.cli.options.specs import is_spec, spec_of
+from posenc.cli.options.encodings import is_spec, spec_of
 from posenc.cli.output.lines import print_answer
 from posenc.cli.output.show import progress
 
@@ -63,9 +63,16 @@ projection_options = with_options(
         multiple=True,
         help="Names of q, k, qkv, q_gain or k_gain.",
     ),
-    click.option("--only", metavar="PATTERN", default="*", help="Names to look at."),
-    click.option("--part", metavar="NAME", help="The part of a config of several."),
-    click.option("--attention", metavar="NAME", default="", help="One inside layers: indexer."),
+    click.option(
+        "--only", metavar="PATTERN", default="*", help="Look at tensors of these names alone."
+    ),
+    click.option("--part", metavar="NAME", help="Which model, where a config has several."),
+    click.option(
+        "--attention",
+        metavar="NAME",
+        default="",
+        help="An attention inside layers, such as indexer.",
+    ),
 )
 
 
@@ -149,10 +156,12 @@ table_options = grouped(
         cls=RenamedOption,
         old=("--table",),
         metavar="NAME",
-        help="The one that holds a table of positions.",
+        help="The tensor that holds a table of positions.",
     ),
-    click.option("--from", "before", metavar="SPEC", help="What it is: JSON, file or preset."),
-    click.option("--to", "after", metavar="SPEC", help="What it becomes."),
+    click.option(
+        "--from", "before", metavar="SPEC", help="What the table is: JSON, file or preset."
+    ),
+    click.option("--to", "after", metavar="SPEC", help="What the table becomes, written alike."),
     click.option(
         "--resize",
         "length",
@@ -161,7 +170,13 @@ table_options = grouped(
         metavar="N|HxW",
         help="The length that a learned table gets.",
     ),
-    click.option("--method", type=WordChoice(METHODS), default=METHODS[0], help="For its rows."),
+    click.option(
+        "--method",
+        type=WordChoice(METHODS),
+        default=METHODS[0],
+        metavar="NAME",
+        help=f"How --resize fills the rows: {', '.join(METHODS)}.",
+    ),
 )
 
 
@@ -169,8 +184,9 @@ table_options = grouped(
     epilog="""\b
 Examples:
   posenc convert llama/ llama-interleaved/ --pairing interleaved
-  posenc convert model.safetensors new.safetensors --pairing half --config config.json
-  posenc convert bert/ longer/ --tensor embeddings.position_embeddings.weight \\
+  posenc convert model.safetensors new.safetensors --pairing half \\
+      --config config.json
+  posenc convert bert/ long/ --tensor embeddings.position_embeddings.weight \\
       --resize 1024 --method linear
   posenc convert model/ model-v4/ --dialect hf4
 """
@@ -181,7 +197,9 @@ Examples:
 @stored_option
 @projection_options
 @table_options
-@click.option("--dialect", type=WordChoice(("hf4", "hf5")), help="Of the rotary parameters.")
+@click.option(
+    "--dialect", type=WordChoice(("hf4", "hf5")), help="How the config writes rotary parameters."
+)
 @click.option("--dry-run", is_flag=True, help="Show the plan; write nothing.")
 @force_option()
 @as_json
@@ -208,12 +226,18 @@ def convert(
     from posenc.detect.convert import convert
 
     refuse(
+        table.tensor is None and bool(table.before or table.after or table.length),
+        "--from, --to and --resize are for a table, which --tensor names. Weights of q and k "
+        "change by --pairing half or interleaved, and a config by posenc convert-config.",
+    )
+    refuse(
         not output and not dry_run,
         "OUTPUT is missing: name it, or look at the plan with --dry-run.",
     )
     refuse(
         pairing is None and table.tensor is None and dialect is None,
-        "nothing to change: give --pairing, --tensor or --dialect.",
+        "nothing to change: give --pairing half or interleaved for the weights of q and k, "
+        "--dialect for a config, or --tensor for a table, whose rules are --from and --to.",
     )
     options: dict[str, Any] = {
         "pairing": pairing,
@@ -226,10 +250,6 @@ def convert(
     }
     if table.tensor is not None:
         options["tables"] = {table.tensor: _specs(source, table.tensor, table)}
-    elif table.before or table.after or table.length:
-        raise click.UsageError(
-            "--from, --to and --resize say what becomes of a table: name it by --tensor."
-        )
     if dry_run or output is None:
         conversion = convert(source, **options)
     else:

@@ -30,7 +30,7 @@ from posenc.cli.options.common import (
     standard_input,
     standard_json,
 )
-from posenc.cli.options.specs import named_spec
+from posenc.cli.options.encodings import named_spec
 from posenc.cli.output.lines import print_answer, print_json, print_lines, width_of_lines
 
 if TYPE_CHECKING:
@@ -163,6 +163,13 @@ def convert_config(
     """
     target.check()
     refuse(target.output is None and target.force, "-o is missing: --force is for its file.")
+    refuse(
+        config != "-"
+        and target.output is not None
+        and target.path.exists()
+        and target.path.samefile(config),
+        "the output is the input, whose other keys would be lost: give it another name.",
+    )
     _translate(
         standard_json(CONFIG) if config == "-" else Path(config), to, json_, target, **stated
     )
@@ -205,9 +212,9 @@ def extend(
     model was trained on; the first of them by this arithmetic comes with the lines that engines
     need. Quality is not predicted. With -o the config is written with the rule in it.
 
-    Of a diffusion model, a folder of its pipeline or transformer, --size or --frames are the new
-    ones and --trained, written alike, those of its training. No code reads a rule from its config,
-    so --rule NAME prints a line of Python.
+    For a diffusion model (a folder of its pipeline or transformer), --size or --frames state the
+    new ones, and --trained those of its training, written alike. No code reads a rule from its
+    config, so --rule NAME prints a line of Python.
     """
     from posenc.detect.extend import extend
     from posenc.detect.extend.report import lines
@@ -262,10 +269,10 @@ def golden(source: str, *, target: OutputChoice, formats: Any, json_: bool, **st
     """Write the numbers that a model's positions must give.
 
     SOURCE is a config.json of transformers, a folder that holds one, a GGUF file, the JSON of a
-    spec or plan or a file of it, preset:NAME:WIDTH, plan:NAME, or - for standard input. For each
-    kind of layer the file states frequencies, cosines and sines, rotated queries and keys, scores,
-    rows and biases at positions near and far, with tolerances; docs/golden.md describes every
-    field. Without -o the JSON is printed.
+    spec or plan or a file of it, preset:NAME:WIDTH, plan:NAME, engine:NAME=CONFIG, or - for
+    standard input. For each kind of layer the file states frequencies, cosines and sines, rotated
+    queries and keys, scores, rows and biases at positions near and far, with tolerances;
+    docs/golden.md describes every field. Without -o the JSON is printed.
     """
     output, force = target
     refuse(
@@ -296,7 +303,7 @@ def source_of(source: str) -> Any:
     """What the command line names: a text for JSON and names of rows, else a path that is there."""
     if source == "-":
         return standard_json("the JSON of a config, a plan or a spec, which begins with {")
-    rows = ("preset:", "plan:")
+    rows = ("preset:", "plan:", "engine:")
     if spec := named_spec(source, "SOURCE"):
         return spec
     return source if is_json(source) or source.startswith(rows) else Path(file_there(source))
@@ -337,11 +344,13 @@ def diff(a: str, b: str, *, library: Any, markdown: bool, json_: bool) -> None:
       config.json, a folder, a .gguf file, the JSON of a spec or plan
       a file of posenc golden
       preset:NAME:WIDTH, plan:NAME
-      MODULE:NAME, FILE.py:NAME   code: f(x, positions), f(positions), a class, ...
+      MODULE:NAME, FILE.py:NAME   code: f(x, positions), f(positions), a class …
       model.safetensors, .pt …    buffers: inv_freq, cos_cached, embed_positions
       hf:FOLDER                   the class in transformers, without remote code
-      engine:NAME[=CONFIG]        what vllm, sglang or llama.cpp makes of a config, by a table
-      engine:mlx[=CONFIG]         the class of mlx-lm or mlx-vlm, by default for the other side
+      engine:NAME[=CONFIG]        what vllm, sglang or llama.cpp makes of a config
+      engine:mlx[=CONFIG]         the class of mlx-lm or mlx-vlm
+
+    Without CONFIG, an engine is asked for the config of the other side.
 
     It names the fields that differ, what explains the others first, and says what was compared and
     what was not. MODULE:NAME is imported and run.

@@ -85,13 +85,15 @@ Examples:
 @click.option("--at", multiple=True, type=click.IntRange(0), help="Its dimension, counted from 0.")
 @vector_options
 @click.option(
-    "--within", metavar="LOW:HIGH", help="The range of positions. [default: 0 or -(2**31-1) on]"
+    "--within",
+    metavar="LOW:HIGH",
+    help="The range of positions. [default: up to 2**31 - 1, for a vector on both sides of 0]",
 )
 @click.option(
     "--conventions",
     type=WordChoice(("siblings", "stated")),
     default="siblings",
-    help="Whether to try siblings of the stated convention. [default: siblings]",
+    help="Whether to try conventions beside the stated one. [default: siblings]",
 )
 @encoding_options
 @as_json
@@ -234,7 +236,7 @@ Examples:
     cls=RenamedOption,
     old=("--framework",),
     type=WordChoice(("torch", "numpy", "jax")),
-    help="Of its arrays; found out by default.",
+    help="The library of its arrays; found out by default.",
 )
 @click.option("--layout", help="The order of the axes of x, as bshd; found out by default.")
 @click.option("--heads", type=click.IntRange(1, 2**12), help="Heads, where it has its own number.")
@@ -244,7 +246,7 @@ def infer(*, source: str, axes: str, json_: bool, **how: Any) -> None:
     """Infer the spec that an implementation follows.
 
     MODULE:NAME or FILE.py:NAME is a function, class or object in a module that Python finds, the
-    current folder included; in which form it is called is found out. A bias goes by the names of
+    current folder included; posenc finds out how it is called. A bias goes by the names of
     its arguments (q_positions, k_positions) or by --kind bias. A .npz holds arrays input, output
     and positions recorded from a rotation. The module is imported, so its code runs. The exit code
     is 1 where no spec says what it does, and 3 where the code ended the process or took longer than

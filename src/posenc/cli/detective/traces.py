@@ -78,7 +78,8 @@ def _draw(traced: Trace) -> None:
     states = ["differs" if layer.index in wrong else
               "unseen" if f"layer {layer.index}" in unseen else "agrees"
               for layer in traced.layers]  # fmt: skip
-    click.echo("".join(click.style(*MARKS[state]) for state in states))
+    legend = ", ".join(f"{MARKS[state][0]} {state}" for state in dict.fromkeys(states))
+    click.echo(f"{''.join(click.style(*MARKS[state]) for state in states)}  {legend}")
     if "differs" in states:
         layer = traced.layers[states.index("differs")]
-        print_lines([f"first: layer {layer.index}{f', {layer.path}' if layer.path else ''}"])
+        print_lines([", ".join(filter(None, (f"first: layer {layer.index}", layer.path)))])

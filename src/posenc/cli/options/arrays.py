@@ -255,20 +255,15 @@ def _tokenize(text: str, path: Path) -> TextPieces:
     try:
         # The library raises plain `Exception` for what is no tokenizer.
         reader = Tokenizer.from_str(content)
-        _check_padding(str(path), reader.padding or {})
+        for key in ("length", "pad_to_multiple_of"):  # up to billions of tokens for a short text
+            size, caller = (reader.padding or {}).get(key) or 0, f"{path}: padding"
+            refuse_data(size > MOST_OF_TEXT, caller, f"at most {MOST_OF_TEXT:,}", size)
         encoded = reader.encode(text)
     except DataError:
         raise
     except Exception as error:  # noqa: BLE001
         raise bad_data(str(path), "a tokenizer.json", str(error)[:200]) from None
     return TextPieces(list(encoded.tokens), list(encoded.ids))
-
-
-def _check_padding(caller: str, padding: Mapping[str, Any]) -> None:
-    """Refuse to fill a short text up to billions of tokens."""
-    for key in ("length", "pad_to_multiple_of"):
-        if (padding.get(key) or 0) > MOST_OF_TEXT:
-            raise bad_data(f"{caller}: padding", f"at most {MOST_OF_TEXT:,}", padding[key])
 
 
 def rows_of_file(path: Path, name: str | None, tokens: TextPieces, *, finite: bool) -> np.ndarray:

@@ -16,7 +16,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 import click
 
-from posenc._core.errors import refuse_data, suggest
+from posenc._core.errors import closest, refuse_data, suggest
+from posenc._core.foreign import hub_advice
 from posenc._core.io import inputs
 from posenc._core.io.outputs import check_target
 from posenc._core.numeric.counts import counted
@@ -90,14 +91,15 @@ class WholeNumber(click.types.IntParamType):
 class Count(WholeNumber, click.IntRange):
     """A whole number between ends, which may be written 128k or 1M."""
 
+    name = "number"  # it is said: 'abc' is not a valid number
+
 
 class LengthOrSize(Count):
     """The same, or the size of a picture or film: 1024x1024."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number itself, or the text of a size."""
-        sized = isinstance(value, str) and "x" in value
-        return value if sized else super().convert(value, param, ctx)
+        return value if "x" in str(value) else super().convert(value, param, ctx)
 
 
 # --- files, standard input, and texts that are no names -------------------------------------------
@@ -142,7 +144,10 @@ def file_there(name: str) -> str:
     except (OSError, ValueError):  # too long, or not to be entered; a null character
         there = False
     if not there:  # the advice imports all presets
-        raise click.BadParameter(f"{name[:200]!r} is not there. {inputs.hub_advice(name)}".strip())
+        beside = (file.name for file in Path(name[:200]).parent.glob("*"))
+        near = closest(Path(name).name, beside, cutoff=0.8)
+        todo = hub_advice(name) or (f"Did you mean {near!r}?" if near else "")
+        raise click.BadParameter(f"{name[:200]!r} is not there. {todo}".strip())
     return name
 
 
@@ -200,7 +205,7 @@ runs_code = click.option(
     metavar="SECONDS",
     callback=_limit,
     expose_value=False,
-    help=f"For the import, and for each call, of code that is run. [default: {SECONDS:g}]",
+    help=f"The longest that an import or a call may take. [default: {SECONDS:g}]",
 )
 
 
@@ -279,7 +284,7 @@ KINDS = ("rotary", "cos_sin", "angles", "table", "bias")  # of what an implement
 library_option = click.option(
     "--library",
     type=WordChoice(("torch", "numpy", "jax", "mlx")),
-    help="Of the arrays that MODULE:NAME takes, where that is not to be found out.",
+    help="The library of the arrays that it takes, where this cannot be found out.",
 )
 
 

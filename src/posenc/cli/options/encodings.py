@@ -1,28 +1,37 @@
-"""Which encoding the command line means: a class and its fields, a preset, or JSON."""
+"""Which encoding the command line means: a class and its fields, a preset, or a text of a spec.
+
+Such a text is JSON, a file of it, the config of a model, or a call as Python writes it.
+"""
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import json
 import re
 from collections.abc import Collection, Mapping
+from pathlib import Path
 from typing import Any
 
 import click
 
-from posenc._core.errors import DataError, PosencError, bad_argument, suggest
+from posenc._core.errors import DataError, PosencError, bad_argument, closest, suggest
+from posenc._core.foreign import meant
+from posenc._core.foreign_names import NAMES as OTHERS
 from posenc._core.io import inputs
-from posenc._core.spec.spec import Value
+from posenc._core.spec.spec import plain
 from posenc.cli.options.common import (
     Positive,
     WordChoice,
     encoding_names,
+    file_there,
     grouped,
+    is_json,
+    looks_like_a_file,
     preset_names,
     refuse,
 )
-from posenc.cli.options.flags import encoding_advice
-from posenc.cli.options.specs import spec_of
+from posenc.cli.options.flags import SpecTextError, encoding_advice
 from posenc.encodings.table.base import TableSpec
 from posenc.registry import from_json, lookup, names, spelled
 
@@ -66,7 +75,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "type": WordChoice(("sin_extra", "zero_pad", "cut", "error")),
         "help": "What happens at an odd width.",
     },
-    "pairing": {"type": WordChoice(("half", "interleaved")), "help": "Of a rotation."},
+    "pairing": {"type": WordChoice(("half", "interleaved")), "help": "Pairs of a rotation."},
     "field": {"multiple": True, "metavar": "NAME=JSON", "help": "Any other field of the class."},
     "preset": {
         "metavar": "NAME",
@@ -151,7 +160,9 @@ def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
     The name of the class may be in any case of letters.
     """
     if not (spelling := spelled(name)):
-        raise click.UsageError(f"no encoding {name[:60]!r}. {suggest(name, names())}")
+        near = closest(name, names(), cutoff=0.8)  # "NoPE" is no misspelt "RoPE"
+        todo = (near is None and meant(name, OTHERS)) or suggest(name, names())
+        raise click.UsageError(f"no encoding {name[:60]!r}. {todo}")
     cls: Any = lookup(spelling)
     needed = {
         field.name
@@ -161,16 +172,9 @@ def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
     usual = {"dim": dim, "pairing": "half", **cls.example.fields, "heads": HEADS, "length": 512}
     return {
         "type": spelling,
-        **{key: _plain(usual[key]) for key in usual if key in needed},
+        **{key: plain(usual[key]) for key in usual if key in needed},
         **fields,
     }
-
-
-def _plain(value: Any) -> Any:
-    """A field as JSON has it."""
-    if isinstance(value, tuple):
-        return [_plain(item) for item in value]
-    return value.to_dict() if isinstance(value, Value) else value
 
 
 def fields_of(choice: EncodingChoice) -> dict[str, Any]:
@@ -200,3 +204,81 @@ def _none_beside(option: str, fields: Collection[str]) -> None:
 def table_width(spec: TableSpec) -> int:
     """Numbers in a row of the table itself: of one that is appended, what it adds to the width."""
     return spec.dim if spec.width == spec.dim else spec.width - spec.dim
+
+
+# --- specs as texts -------------------------------------------------------------------------------
+
+
+AS_PYTHON = "write it as Python does, such as \"RoPE(64, pairing='half')\", of plain values."
+BEGUN = re.compile(r"\s*(?:posenc\.)?([^\W\d]\w*)\(")
+CALL = re.compile(rf"{BEGUN.pattern}.*\)\s*", re.DOTALL)
+
+
+def is_spec(text: str) -> bool:
+    """Whether an argument is a spec itself, not the name of a file or a preset."""
+    call = CALL.fullmatch(text)
+    return is_json(text) or (call is not None and bool(spelled(call[1])))
+
+
+def spec_of(text: str, option: str) -> Any:
+    """What a text says: JSON, `RoPE(64, pairing="half")`, a file, or a folder of one."""
+    refuse(not text, f"{option} is empty: give the JSON of a spec, or a file of it.")
+    if not is_spec(text):
+        try:
+            return _of_file(file_there(text), option)
+        except click.BadParameter as error:
+            if not BEGUN.match(text) or looks_like_a_file(text):
+                raise click.UsageError(f"{option}: {error.message}") from error
+            call = CALL.fullmatch(text)
+            why = "is no whole spec" if call is None else f"is no spec, as {call[1]} is no encoding"
+            raise SpecTextError(f"{option} {text[:80]!r} {why}: {AS_PYTHON}") from error
+    try:
+        return (
+            from_json(text) if is_json(text) else _value(ast.parse(text.strip(), mode="eval").body)
+        )
+    except PosencError as error:
+        kind = click.UsageError if is_json(text) else SpecTextError
+        raise kind(f"{option}: {error}") from error
+    except (SyntaxError, ValueError, TypeError, MemoryError, RecursionError) as error:
+        raise SpecTextError(f"{option} {text[:80]!r} is no spec: {AS_PYTHON}") from error
+
+
+def named_spec(text: str, option: str) -> Any:
+    """The spec that an argument writes as Python does; None where it is something else."""
+    return spec_of(text, option) if is_spec(text) and not is_json(text) else None
+
+
+def stated_length(text: str) -> int | None:
+    """The length that a config states beside a rotation without a scaling; None of another text."""
+    from posenc.detect.facts import explain
+
+    if is_spec(text) or b'"model_type"' not in inputs.content(text, inputs.SPEC):
+        return None
+    return next((i.length for i in explain(text).layers if not getattr(i.spec, "scaling", 1)), None)
+
+
+def _value(node: ast.AST) -> Any:
+    """A class of the registry with plain values; nothing else is called."""
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    name = ast.unparse(node.func).rpartition(".")[2]
+    if any(keyword.arg is None for keyword in node.keywords):
+        raise ValueError("** names no field")
+    return lookup(spelled(name) or name)(
+        *map(_value, node.args),
+        **{str(keyword.arg): _value(keyword.value) for keyword in node.keywords},
+    )
+
+
+def _of_file(name: str, option: str) -> Any:
+    """The spec of a file: of JSON that has a type, or of a config with one encoding."""
+    text = b"" if Path(name).is_dir() else inputs.content(name, inputs.SPEC)
+    if text and b'"model_type"' not in text:
+        return from_json(text)
+    from posenc.detect.facts import explain
+
+    specs = list(dict.fromkeys(layer.spec for layer in explain(name).layers if layer.spec))
+    refuse(
+        len(specs) != 1, f"{option}: {name} has {len(specs)} encodings: write one of {specs[:4]}."
+    )
+    return specs[0]

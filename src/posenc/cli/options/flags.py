@@ -14,32 +14,38 @@ from pathlib import Path
 import click
 
 from posenc._core.errors import closest
-from posenc._core.foreign import kind_of, meanings, meant
-from posenc._core.foreign_names import APART, NAMES
+from posenc._core.foreign import hub_advice, kind_of, meanings, meant, verb_called
+from posenc._core.foreign_names import APART, NAMES, PLOTS
+from posenc.cli.options.common import looks_like_a_file
 
-# What people call a command -> what to write.
-COMMAND_WORDS = {
-    "list": "ls presets preset encodings names models plans search find show info",
-    "plot": "draw visualize visualise heatmap picture figure view",
-    "explain": "config inspect read describe analyze analyse",
-    "encode": "add embed apply",
-    "check": "test verify validate",
-    "convert": "permute",
-    "convert-config": "to_hf translate",
-    "explore": "serve ui gui web app",
-    "golden": "reference snapshot inv_freq inv_freqs freq freqs frequencies",
-    "diff": "compare",
-    "pairing": "convention layout",
-    "study": "train bench benchmark experiment",
-    "doctor": "env report status versions",
-    "table -o FILE.npy": "export save write",
-    "--version": "version",
-    "--help": "help usage man",
-}
+# What people call the command that reads, or writes, the file behind it.
+READING = [
+    "show",
+    "find",
+    "info",
+    "view",
+    "print",
+    "cat",
+    "load",
+    "open",
+    "validate",
+    "verify",
+    "lint",
+    "test",
+    "summary",
+    "inspect",
+    "read",
+    "describe",
+    "analyze",
+    "analyse",
+    "check_config",
+]
+WRITING = ("export", "save", "write")
 # Options of other programs whose words are not those of arguments.
 OPTION_WORDS = {
     "dim": "d",
     "positions": "n num rows count max_len length len",
+    "count": "n num number questions",
     "output": "o out save file outfile",
     "json": "as_json format_json",
     "force": "overwrite yes f",
@@ -49,6 +55,13 @@ OPTION_WORDS = {
     "tensor": "key array",
 }
 
+# Options of other programs for what stands by place here.
+PLACED = "text file input config model source path folder vector array target topic word sentence"
+
+PAIR = (
+    "One file holds what belongs together, such as cosines and sines: np.savez('pair.npz', "
+    "cos=np.load('cos.npy'), sin=np.load('sin.npy')), then posenc identify pair.npz."
+)
 # By commands: options, and first words, that those of other programs have, and what to write. An
 # empty name stands for every command; WORD is the first argument, where there is one.
 INSTEAD: dict[str, dict[str, str]] = {
@@ -63,14 +76,15 @@ INSTEAD: dict[str, dict[str, str]] = {
         "posenc diff config.json hf:FOLDER, or engine:vllm.",
         "format": "Write --markdown or --json.",
         "function func name": "Code is a side: posenc diff WORD FILE.py:NAME.",
-        "dim encoding preset spec pairing base heads": "A side may be an encoding: "
-        "posenc diff WORD \"RoPE(64, pairing='half')\", or preset:llama3:128.",
+        "dim encoding preset spec pairing base theta rope_theta heads": "A side may be an "
+        "encoding: posenc diff WORD \"RoPE(64, pairing='half')\", or preset:llama3:128.",
     },
     "check": {
         "function func fn name attr symbol entry object class": "It stands behind a colon: "
         "posenc check WORD:NAME.",
         "against reference ref expected encoding preset type": "Write --spec, such as "
         "--spec 'Sinusoidal(64)' or --spec \"RoPE(64, pairing='half')\".",
+        "fix repair": "No code is changed: posenc doctor MODEL FILE.py:NAME says what differs.",
         "config": "posenc diff WORD CONFIG holds code against the config of a model.",
         "atol rtol tol tolerance eps": "Each law allows for the rounding of its arithmetic.",
     },
@@ -79,13 +93,22 @@ INSTEAD: dict[str, dict[str, str]] = {
         "file: np.savez('recorded.npz', input=x, output=y, positions=p), then "
         "posenc infer recorded.npz.",
         "function func fn name attr": "It stands behind a colon: posenc infer WORD:NAME.",
+        "cos sin": PAIR,
     },
     "extend": {
         "in_place inplace i": "Write -o WORD --force, which replaces that file.",
-        "scaling type": "Write --rule yarn, or another rule of the table.",
+        "scaling rope_scaling type yarn ntk linear dynamic llama3 longrope": "Write --rule yarn, "
+        "or another rule of the table.",
         "original original_length native": "Write --trained LENGTH.",
+        "engine engines backend backends framework for vllm sglang": "Each answer has a line for "
+        "every engine of its tables: posenc extend WORD 131072.",
+    },
+    "locate": {
+        "table input vector file": "VECTOR stands by place: posenc locate table.npy --row 5.",
     },
     "golden": {
+        "positions length seq_len max_len n": "A golden file has positions near and far of its own "
+        "choice; posenc.rotate(spec, x, positions=[…]) in Python has the numbers of others.",
         "check verify test compare diff": "posenc diff FILE SOURCE holds a golden file against "
         "a model, code or an engine.",
         "write create make new generate save build dump": "SOURCE stands alone: "
@@ -93,20 +116,28 @@ INSTEAD: dict[str, dict[str, str]] = {
         "dim encoding preset spec heads theta": "SOURCE says it: "
         "posenc golden \"RoPE(64, pairing='half')\", or preset:llama3:128.",
     },
-    "identify": {
-        "before": "One file holds what belongs together, such as cosines and sines: "
-        "np.savez('pair.npz', cos=np.load('cos.npy'), sin=np.load('sin.npy')), then "
-        "posenc identify pair.npz.",
-    },
+    "identify": {"before cos sin": PAIR},
     "convert": {
-        "target convention style": "Write --pairing half or --pairing interleaved.",
+        "target convention style half interleaved neox gptj": "Write --pairing half or "
+        "--pairing interleaved.",
+    },
+    "trace": {
+        "before code port against": "One model is traced; code beside it is compared by "
+        "posenc diff WORD FILE.py:NAME.",
+        "prompt text input inputs ids input_ids": "Random tokens run, --tokens says how many; "
+        'posenc.torch.trace(model, {"input_ids": ids}) in Python runs yours.',
     },
     "explain": {"against with other": "posenc diff WORD B compares two models."},
     "": {
         "quiet q silent s": "Write > /dev/null: the exit code says it as well.",
         "verbose v vv debug trace": "POSENC_DEBUG=1 shows the traceback of an error.",
+        "import plugin plugins package load register": "A package names its encodings in the entry "
+        "points posenc.encodings; posenc check MODULE:NAME needs none.",
         "format fmt": "With --json it prints JSON; the ending of -o OUT is the format of a file.",
         "device dtype gpu cuda": "The command computes on the CPU; functions take dtype, device.",
+        "show display open view stdout print": "The terminal shows the answer, without -o FILE.",
+        "install_completion show_completion completion completions": "In bash, this turns it on: "
+        'eval "$(_POSENC_COMPLETE=bash_source posenc)".',
         "color colour no_color": "NO_COLOR=1 in the environment turns colours off.",
     },
 }
@@ -142,6 +173,10 @@ SPEC = r"\b[A-Z]\w*\((?:[^()]|\([^()]*\))*\)"
 ARGUMENT = re.compile(rf"{SPEC}|`?(?<![\w.(\[{{-])(\w+)={VALUE}`?(?=[\s,;:.)]|$)")
 
 
+class SpecTextError(click.UsageError):
+    """A mistake in a spec that was written as Python writes it, whose fields are no flags."""
+
+
 def flags_of(command: click.Command) -> dict[str, str]:
     """The options of a command, by their names and by those of its parameters."""
     flags: dict[str, str] = {}
@@ -152,32 +187,43 @@ def flags_of(command: click.Command) -> dict[str, str]:
     return flags
 
 
-def command_advice(name: str) -> str:
-    """What to write for a command that does not exist; nothing where nobody knows."""
-    advice = (
-        f"Write `posenc {command}`."
-        for command, words in COMMAND_WORDS.items()
-        if name.lower().replace("-", "_") in words.split()
-    )
-    function = meant(name, (*APART, *NAMES)).replace("Here it is", "In Python it is")
-    return next(advice, "") or encoding_advice(name) or function
+def command_advice(name: str, reader: str = "", *files: str) -> str:
+    """What to write for a command that does not exist; nothing where nobody knows.
+
+    `reader` is the command for the files behind it, where there are some.
+    """
+    word = name.lower().replace("-", "_")
+    of_files = {reader: READING, "convert-config": WRITING} if reader else {}
+    calls = (" ".join([command, *files]) for command, words in of_files.items() if word in words)
+    if command := next(calls, "") or verb_called(name):
+        return f"Write `posenc {command}`."
+    return encoding_advice(name) or meant(name, (*APART, *NAMES)).replace("Here it", "In Python it")
 
 
 def encoding_advice(text: str) -> str:
     """What to write for an encoding in the place of a command or picture; nothing for others."""
-    from posenc._core.spec.example import small
+    from posenc._core.spec.checks import small
     from posenc.registry import lookup, spelled
 
     name = spelled(text.partition("(")[0].removeprefix("posenc."))
     if not name:
-        return ""
-    command = f"posenc {DRAWN.get(kind_of(name), 'plot')}"
+        about = hub_advice(text)
+        return about if about.startswith(f"{text} is") else ""
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
-    numbers = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
-    others = numbers if kind_of(name) not in ("", "table") else ""
+    others = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
+    others *= kind_of(name) not in ("", "table")
     if verb := {"rotary": "cos_sin", "bias": "bias"}.get(kind_of(name)):
         others += f", and np.save('rows.npy', posenc.{verb}(spec, 128)) in Python writes an array"
-    return f"{name} is an encoding: write `{command} {option}`{others}."
+    drawn = DRAWN.get(kind_of(name), "plot")
+    return f"{name} is an encoding: write `posenc {drawn} {option}`{others}."
+
+
+def picture_advice(text: str) -> str:
+    """What to write for a picture that does not exist; nothing where nobody knows."""
+    named = encoding_advice(text).replace("posenc table", "posenc plot table")
+    shown = re.sub(r".*posenc\.plot\.(\w+).*", r"Write posenc plot \1.", meant(text, PLOTS))
+    # A word of its own, such as decay, may mean what a picture shows.
+    return f"{named} {shown}".strip() if text.islower() or not named else named
 
 
 def instead(name: str, option: str, word: str = "") -> str:
@@ -202,7 +248,10 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     such, name = f" Such as: {line[1]}" if line else "", path.rpartition(" ")[2]
     if isinstance(error, click.NoSuchOption):
         option = error.option_name.lstrip("-").replace("-", "_").lower()
-        todo = instead(name, option, word) or _of_option(option, command)
+        todo = instead(name, option, word) or _of_option(option, command, path)
+        if isinstance(command, click.Group):
+            is_there = option in command.list_commands(click.Context(command))
+            todo = f"Write {path} {option}." if is_there else command_advice(option) or todo
         return f"No such option '{error.option_name}'. {todo or _listed(command, option) + such}"
     if not text.startswith("Got unexpected extra argument"):
         return text + such * isinstance(error, click.MissingParameter)
@@ -213,26 +262,29 @@ def usage_advice(error: click.UsageError, command: click.Command, word: str = ""
     if name in CODE and word.endswith(".py") and (extra := re.search(r"\(([A-Za-z_]\w*)\)", text)):
         return f"{text}. Code is named behind a colon: {path} {word}:{extra[1]}"
     if named := [flags[name] for name in ("encoding", "preset", "spec") if name in flags]:
-        such = ", such as --spec 'Sinusoidal(512)'" if "--spec" in named else ""
+        example = word if looks_like_a_file(word) else "'Sinusoidal(512)'"
+        such = f", such as --spec {example}" if "--spec" in named else ""
         such = f" An encoding is named by {' or '.join(named)}{such}."
-    todo = encoding_advice(word) if named else instead(name, "before")
+        such += f" B is named by {flags['b_encoding']}." if "b_encoding" in flags else ""
+    todo = encoding_advice(word) if named else instead(name, "before", word)
     return f"{text}. {todo or such.lstrip()}"
 
 
-def _of_option(name: str, command: click.Command) -> str:
+def _of_option(name: str, command: click.Command, path: str) -> str:
     """What to write for an option that a command lacks; nothing where nobody knows."""
     flags = flags_of(command)
     targets = [to for to, words in OPTION_WORDS.items() if name in words.split()]
-    targets += sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)
-    spelling = next((flags[target] for target in targets if target in flags), "")
+    targets += [name, *sorted(meanings(name)[0], key=("positions", "q_positions").__contains__)]
     places = {p.name: p for p in command.params if isinstance(p, click.Argument)}
+    spelling = flags.get(next((to for to in targets if to in flags or to in places), ""), "")
     call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
     spellings = {f.lstrip("-").replace("-", "_") for f in flags.values()}
     near = closest(name, spellings, cutoff=0.75) or ""
     words, longer = any(p.nargs == -1 for p in places.values()), {"length"} & {*targets}
     advice = {
         f"Write {spelling}.": spelling,
-        f"It stands by place: posenc {command.name} {call}.": {*targets} & {*places},
+        f"It stands by place: {path} {call}.": {*targets} & {*places}
+        or (len(places) == 1 and name in PLACED.split()),
         f"Write {flags.get('output')} FILE.{name}.": name in FORMATS and "output" in flags,
         "The answer goes to standard output: write > FILE.": "output" in targets,
         "A longer context is planned by posenc extend CONFIG LENGTH.": longer

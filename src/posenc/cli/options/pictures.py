@@ -110,15 +110,14 @@ def chosen(words: SpecWords, picture: str) -> PlotSubject:
     if words.table is not None and (words.encoding, words.preset, words.spec) == (None,) * 3:
         return _from_file(words)
     spec = spec_from(words, DIM, _example(words, picture))
-    learnable = picture in pictures_of(spec) or picture == "compare"
-    if not learnable and words.init_seed is None and words.params is None:
+    named = words.init_seed is not None or words.params is not None
+    if not (named or picture in pictures_of(spec) or picture == "compare"):
         return PlotSubject(spec, None, "")  # the picture itself says what it shows
-    if words.init_seed is None and words.params is None and getattr(spec, "shapes", None):
-        learned = ", ".join(spec.shapes)
-        raise click.UsageError(
-            f"{type(spec).__name__} learns {learned}: give them with --params FILE, "
-            "or begin untrained with --init-seed N."
-        )
+    refuse(
+        not named and bool(getattr(spec, "shapes", None)),
+        f"{type(spec).__name__} learns {', '.join(getattr(spec, 'shapes', ()))}: give them with "
+        "--params FILE, or begin untrained with --init-seed N.",
+    )
     learnt = learnt_from(ParameterChoice(words.params, words.init_seed), spec)
     return PlotSubject(spec, learnt.values, learnt.origin)
 
@@ -267,7 +266,9 @@ def words_of(options: dict[str, Any]) -> SpecWords:
 # The look and the files of a picture.
 output_options = with_options(
     click.option("--width", type=click.IntRange(1, 16384), help="Pixels of a panel, at most."),
-    click.option("--size", metavar="3.3in", help="Of the picture on paper: 84mm, 3.3in x 2.2in."),
+    click.option(
+        "--size", metavar="3.3in", help="The whole picture on paper: 84mm, 3.3in x 2.2in."
+    ),
     click.option("-o", "--output", metavar="OUT", help="A .png, .svg or .pdf file."),
     click.option(
         "--numbers",
@@ -318,7 +319,14 @@ def finish(
     if output is not None:
         picture.save(output, existing=target.existing)
     if data is not None:
-        _write_data(Path(data), picture, numbers.existing)
+        from posenc.plot.export import to_csv, to_npz
+
+        content: str | bytes = (
+            to_npz(picture.data)
+            if Path(data).suffix == ".npz"
+            else to_csv(picture.parameters["plot"], picture.data)
+        )
+        outputs.write_whole(Path(data), content, existing=numbers.existing)
     origin = made_of.origin if made_of is not None else ""
     if json_:
         from posenc.plot.export import facts
@@ -336,17 +344,6 @@ def finish(
         for path in filter(None, (output, data)):
             click.echo(path)
         print_lines((picture.data.title, *picture.data.caption, *filter(None, (origin,))))
-
-
-def _write_data(path: Path, picture: Any, existing: Any) -> None:
-    from posenc.plot.export import to_csv, to_npz
-
-    content: str | bytes = (
-        to_npz(picture.data)
-        if path.suffix == ".npz"
-        else to_csv(picture.parameters["plot"], picture.data)
-    )
-    outputs.write_whole(path, content, existing=existing)
 
 
 def _finite(values: dict[str, Any]) -> dict[str, Any]:

@@ -49,8 +49,8 @@ place_options = grouped(
     click.option(
         "--positions",
         metavar="N|LIST",
-        help="The first 10: 10 or 128k. These alone: 5:6, 0:100:10 or 3,1,4; 0.5,1.25 for specs "
-        "of real positions; '0,0 0,1 1,0' for specs of two axes.",
+        help="So many from 0: 10 or 128k. Or these alone: 5:6, 0:100:10 or 3,1,4; 0.5,1.25 for "
+        "specs of real positions; '0,0 0,1 1,0' for specs of two axes.",
     ),
     click.option(
         "--grid",
@@ -141,8 +141,7 @@ class Grid(PositionSequence):
     def words(self) -> str:
         """The sides by name, and which way tokens run."""
         sides = ", ".join(f"{name}={side}" for name, side in self.sides.items())
-        way = "" if self.order == "row_major" else ", tokens along the first side first"
-        return f"grid {sides}{way}"
+        return f"grid {sides}{', tokens along the first side first' * (self.order != 'row_major')}"
 
 
 # --- from the command line ------------------------------------------------------------------------
@@ -360,8 +359,8 @@ def _builder(preset: str | None, axes: tuple[str, ...]) -> GridBuilder:
     family = row(preset)
     name, arguments = family.positions["builder"], family.positions["arguments"]
     if name == "grid":
-        order = arguments.get("order", "row_major")
-        return GridBuilder(tuple(arguments["axes"]), family.place, order)
+        axes = tuple(arguments["axes"])
+        return GridBuilder(axes, family.place, arguments.get("order", "row_major"))
     if name == "from_grid_mask":
         # A grid without padding: the mask is true everywhere.
         return GridBuilder(

@@ -82,7 +82,7 @@ def width_of_lines(*, err: bool = False) -> int | None:
     """Columns of the terminal, or of the variable COLUMNS; None for a pipe without it."""
     is_set = os.environ.get("COLUMNS", "").isdigit()
     stream = sys.stderr if err else sys.stdout
-    return shutil.get_terminal_size().columns if is_set or stream.isatty() else None
+    return shutil.get_terminal_size().columns if is_set or (stream and stream.isatty()) else None
 
 
 def width_of_screen() -> int:

@@ -98,7 +98,7 @@ def _number(value: float) -> str:
 @contextlib.contextmanager
 def progress(label: str, length: int) -> Iterator[Callable[[int], object]]:
     """A progress bar on standard error, where that is a screen."""
-    if not sys.stderr.isatty():
+    if not (sys.stderr and sys.stderr.isatty()):
         yield lambda _: None
         return
     with click.progressbar(length=length, label=label, file=sys.stderr) as bar:

@@ -129,8 +129,8 @@ def _front(
         return tensor.begin
     if target.format == layout.format == "safetensors":
         return _moved(layout, tensor, shape, source, sink)
-    name = tensor.name or "embeddings"
-    return _begun(sink, _header(target, name, tensor.dtype, shape, layout.metadata))
+    header = _header(target, tensor.name or "embeddings", tensor.dtype, shape, layout.metadata)
+    return _begun(sink, header)
 
 
 def _begun(sink: IO[bytes], header: bytes) -> int:

@@ -28,9 +28,8 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.presets import diffusion
 from posenc.scaling.base import Scaling
-from posenc.torch.adopted import CosSinForm, FormedCosSin
+from posenc.torch.adopted import CosSinForm, FormedCosSin, PictureRotary, SequenceRotary
 from posenc.torch.adopted_axes import AdoptedAxes
-from posenc.torch.adopted_sequences import SequenceRotary
 
 FAR = (1023, 4095)  # beside the near positions: slow pairs look alike there
 END, SECONDS = 2**20, 10.0  # of a survey
@@ -114,6 +113,11 @@ def _probes(count: int, last: int | None = None) -> np.ndarray:
 
 def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
     """The form in which a module has the numbers of a spec; or in which it comes nearest."""
+    if isinstance(module, PictureRotary):
+        places, values = module.turns()
+        columns, excess = _columns(spec, places.numpy(), values)
+        axes = tuple(range(len(spec.axes)))
+        return Fit(CosSinForm(spec, columns, {2: "last"}, axes, module.dtype), excess)
     count = len(spec.axes)
     options: list[Fit] = []
     why = CannotAsk("it takes positions of several axes in a way that is not known")
@@ -126,10 +130,10 @@ def fits(module: nn.Module, label: str | None, spec: RotarySpec) -> Fit:
         raise why
     best = min(options, key=lambda fit: fit.excess)
     alike = [f for f in options[::-1] if f.excess <= 1 and f.form.order == best.form.order]
-    axes = {n: place for fit in [*alike, best] for n, place in fit.form.axes.items()}
-    form = best.form._replace(axes=axes)
+    ways = {n: place for fit in [*alike, best] for n, place in fit.form.axes.items()}
+    form = best.form._replace(axes=ways)
     if count > 1 and best.excess <= 1 and _shared(RotaryModule(module, label), form):
-        form = form._replace(axes={**axes, 2: "shared"})
+        form = form._replace(axes={**ways, 2: "shared"})
     return Fit(form, max(best.excess, _at_lengths(module, label, form)))
 
 
@@ -254,6 +258,11 @@ def distance(
     module: nn.Module, label: str | None, form: CosSinForm, length: int | None
 ) -> Distance:
     """How far a module is from exact angles, at the positions of a survey."""
+    if isinstance(module, PictureRotary):  # tokens are numbered row after row
+        places, values = module.turns()
+        pair = FormedCosSin(form._replace(dtype=torch.float64))(torch.zeros(1), places)
+        off = np.abs(torch.complex(*pair).numpy() - values).max(axis=1)
+        return Distance.of(np.arange(len(off)), off, len(off) - 1)
     count = len(form.order)
     exact = form._replace(dtype=torch.float64, is_complex=False, leading=0, axes={3: "last"})
     formed = FormedCosSin(exact if count > 1 else exact._replace(axes={2: "each"}))

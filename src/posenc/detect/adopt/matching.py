@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -16,6 +18,8 @@ from posenc._core.errors import (
     bad_data,
     mismatch,
 )
+from posenc._core.grouping import grouped
+from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.spec import Spec
 from posenc.detect.adopt.fitting import (
@@ -34,8 +38,14 @@ from posenc.detect.fit.turns import attempt
 from posenc.detect.subject import CannotAsk, refuse_if
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.torch.adopted import AdoptedRotary, CosSinForm, is_dispatched, unhooked
-from posenc.torch.adopted_sequences import SequenceRotary
+from posenc.torch.adopted import (
+    AdoptedRotary,
+    CosSinForm,
+    PictureRotary,
+    SequenceRotary,
+    is_dispatched,
+    unhooked,
+)
 
 LIBRARIES = ("transformers", "torch", "posenc")
 
@@ -61,9 +71,7 @@ def refuse_model(model: Any, *, diffusion: bool) -> None:
     )
     _refuse_adopted(model)
     if not diffusion:
-        _refuse_object(model, name)
         _refuse_foreign(model, name)
-    _refuse_wrapped(model)
 
 
 def _refuse_adopted(model: nn.Module) -> None:
@@ -82,8 +90,8 @@ def _refuse_adopted(model: nn.Module) -> None:
         )
 
 
-def _refuse_object(model: nn.Module, name: str) -> None:
-    """Raise for a model that has no config of transformers."""
+def _refuse_foreign(model: Any, name: str) -> None:
+    """Raise for a model that has no config of transformers, or other code than its class there."""
     config = getattr(model, "config", None)
     refuse_if(
         not callable(getattr(config, "to_dict", None)) or not getattr(config, "model_type", ""),
@@ -95,10 +103,6 @@ def _refuse_object(model: nn.Module, name: str) -> None:
         ),
         ArgumentError,
     )
-
-
-def _refuse_foreign(model: Any, name: str) -> None:
-    """Raise for code of a model that is not what transformers has for its config."""
     refuse_if(
         "transformers_modules" in type(model).__module__ or getattr(model.config, "auto_map", None),
         mismatch(
@@ -151,20 +155,6 @@ def _library(cls: type) -> str:
     return cls.__module__.partition(".")[0]
 
 
-def _refuse_wrapped(model: nn.Module) -> None:
-    """Raise for models inside of another one, which holds their weights."""
-    for path, module in model.named_modules():
-        if type(module).__module__.startswith("torch.distributed") and isinstance(
-            getattr(module, "module", None), nn.Module
-        ):
-            raise bad_data(
-                CALLER,
-                "whole weights",
-                f"{path or 'a model'} as a {type(module).__name__}",
-                "Adopt the model before it is wrapped.",
-            )
-
-
 # --- the modules of a model -----------------------------------------------------------------------
 
 
@@ -197,9 +187,7 @@ def places_of(model: nn.Module) -> Iterator[tuple[Place, nn.Module]]:
 
 def candidates(model: nn.Module) -> Iterator[tuple[str, list[Place], nn.Module]]:
     """(path, places, module) of each that takes position ids alone, or counts its tokens."""
-    places: dict[nn.Module, list[Place]] = {}
-    for place, module in places_of(model):
-        places.setdefault(module, []).append(place)
+    places = grouped((module, place) for place, module in places_of(model))
     yield from (
         (path, places[module], module)
         for path, module in model.named_modules()
@@ -221,13 +209,7 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
     asked = twin(module, getattr(places[0].parent, "config", None)) or unhooked(module)
     plain = unhooked(module)
     if counts_tokens(module):
-        asked, plain = SequenceRotary(asked), SequenceRotary(plain)
-        try:
-            asked.answer(torch.zeros(1), 3)
-        except Exception as error:  # code of others, which may raise anything
-            raise CannotAsk(
-                f"it is called with {parameters(module)[0]}, and places what is in it by itself"
-            ) from error
+        asked, plain = _without_positions(asked, plain, entries)
     names = [entry.layer.rpartition(".")[2] for entry in entries]
     forms: dict[str | None, tuple[Layer, CosSinForm]] = {}
     unknown: list[DataError] = []
@@ -248,6 +230,21 @@ def answered(path: str, places: list[Place], module: nn.Module, entries: list[La
         asked if any(buffer.is_meta for buffer in module.buffers()) else plain,
         forms,
     )
+
+
+def _without_positions(
+    asked: nn.Module, plain: nn.Module, entries: list[Layer]
+) -> tuple[nn.Module, nn.Module]:
+    """A module that counts tokens, or places patches by the rule of an entry, as what is asked."""
+    ways: list[Callable[[Any], Any]] = [SequenceRotary]
+    ways += [partial(PictureRotary, rule=e.positions) for e in entries
+             if isinstance(e.positions, Positions) and e.positions.builder == "grid"]  # fmt: skip
+    for way in ways:
+        with contextlib.suppress(Exception):  # code of others, which may raise anything
+            counting = way(asked)
+            counting.answer(torch.zeros(1), 3)
+            return counting, way(plain)
+    raise CannotAsk(f"it is called with {parameters(asked)[0]}, and places what is in it by itself")
 
 
 def covers(spec: Spec | None, covered: list[Spec | None]) -> bool:
@@ -347,7 +344,7 @@ def _fit(
 IN_CODE = "{kind}, a {entry.kind} that the code of the model makes, and no module"
 LEFT = {
     "rotary": "{kind}: no module answers positions with its cosines and sines alone",
-    "table": "{kind}: its rows are trained, made in code, or others than those",
+    "table": "{kind}: its rows are trained, made in code, or not what the config says",
     "bias": IN_CODE,
     "relative": IN_CODE,
     "convolution": "a convolution, whose weights stay",

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from posenc import functional
+from posenc._core.grouping import grouped
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.fit.tolerances import ROUNDING
@@ -158,9 +159,7 @@ class Adoption(Displayed):
 
     def __str__(self) -> str:
         lines = [f"{self.model}: {len(self.replaced)} replaced, {len(self.left)} left"]
-        alike: dict[tuple[str, str], list[Replacement]] = {}
-        for row in self.replaced:
-            alike.setdefault((row.was, row.numbers), []).append(row)
+        alike = grouped(((row.was, row.numbers), row) for row in self.replaced)
         for (was, numbers), rows in alike.items():
             more = f" and {len(rows) - 1} more" if len(rows) > 1 else ""
             lines.append(f"  replaced  {rows[0].path}{more} ({was}), {numbers}")

@@ -17,9 +17,7 @@ from posenc.detect.adopt.fitting import parameters
 from posenc.detect.adopt.matching import Answered
 from posenc.detect.adopt.report import CALLER
 from posenc.detect.subject import refuse_if
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.api import BiasSpec, RelativeSpec, RotarySpec
 from posenc.torch.adopted import CosSinForm, LayerCosSin
 from posenc.torch.libraries import RegisteredNames
 
@@ -253,7 +251,7 @@ def _why_not(spec: RotarySpec, entry: Layer, form: CosSinForm) -> str:
     """Why a module cannot compute another rotation; nothing where it can."""
     own: Any = entry.spec
     if spec.parameters():
-        return "a rotation without parameters, as it has none"
+        return "a rotation without parameters, as its own has none"
     if spec.pairs != own.pairs or len(spec.axes) != len(form.order):
         axes = "one axis" if len(form.order) == 1 else f"{len(form.order)} axes"
         return f"{own.pairs} pairs along {axes}, as its heads have"

@@ -18,13 +18,9 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Check, Part
 from posenc.detect.fit import tolerances, turns
 from posenc.detect.subject import refuse_if
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.relative.base import RelativeSpec
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.magnitude import RotaryMagnitude
+from posenc.encodings.api import BiasSpec, RelativeSpec, RotaryMagnitude, RotarySpec, TableSpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
-from posenc.encodings.table.base import TableSpec
 from posenc.encodings.table.learned import Learned
 
 PLACES = (0, 1, 2, 257, 4095, 4096, 4097, 131_071, 2**20)
@@ -195,7 +191,8 @@ def _turns(part: Part, spec: Any, state: str, known: dict[str, int]) -> Iterator
         )  # fmt: skip
     factors = (float(spec.logit_factor) * warm)[:, None]
     rounded = tolerances.of_scores(queries, keys, after, np.abs(factors))
-    scores = factors * (queries @ keys.T)
+    # Summed by NumPy, in an order that no processor changes, as one does that of `@`.
+    scores = factors * (queries[:, None] * keys).sum(-1)
     yield _check(part, "scores", state, **known, positions=spots, scores=scores, **_bounds(rounded))
 
 

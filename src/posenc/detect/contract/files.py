@@ -23,7 +23,7 @@ from typing import IO, Any, Literal
 import numpy as np
 
 from posenc import registry
-from posenc._core.errors import bad_argument, bad_data, refuse_data, suggest
+from posenc._core.errors import bad_argument, bad_data, one_of, refuse_data
 from posenc._core.grouping import grouped
 from posenc._core.io import files, headers, inputs, outputs
 from posenc._core.reading import Note
@@ -58,10 +58,7 @@ def targets(path: str | os.PathLike[str], format: str | None) -> dict[str, Path]
     path = inputs.named(path, "Contract.save")
     if format is None:
         format = "safetensors" if path.suffix == ".safetensors" else "json"  # noqa: A001
-    if format not in FORMATS:
-        raise bad_argument(
-            "save: format", "one of its names", repr(format), suggest(format, FORMATS)
-        )
+    one_of(format, FORMATS, "save: format")
     if format != "both":
         return {format: path}
     if (beside := path.with_suffix(".safetensors")) == path:

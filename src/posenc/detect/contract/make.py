@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from posenc import registry
-from posenc._core.calls import CALLS, checked_call
+from posenc._core.calls import checked_call
 from posenc._core.errors import (
     DataError,
     KeywordError,
@@ -19,6 +19,7 @@ from posenc._core.errors import (
     refuse_data,
     suggest,
 )
+from posenc._core.foreign_names import CALLS
 from posenc._core.io import inputs
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Reading, Source
@@ -31,6 +32,7 @@ from posenc.detect.contract.files import CONTRACT, parsed, read
 from posenc.detect.explain import describe
 from posenc.detect.explain.config.unread_keys import NOTHING
 from posenc.detect.facts import ASKED, facts
+from posenc.detect.facts.engines import ENGINE
 from posenc.encodings.rotary.rope import RoPE
 
 PREFIXES = ("preset:", "plan:")
@@ -56,7 +58,9 @@ def golden(
     source : object
         A `Reading`, `Plan` or `Spec`; a config as `posenc.from_hf` takes it; the path of a config,
         of a folder that holds one, of a GGUF file, or of a contract that was saved; the JSON of any
-        of these; `"preset:NAME:WIDTH"` (or heads) or `"plan:NAME"`.
+        of these; `"preset:NAME:WIDTH"` (or heads) or `"plan:NAME"`; `"engine:NAME=CONFIG"` for what
+        vLLM, SGLang or llama.cpp makes of a config, by a table of its own numbers, and for what
+        the class of MLX computes, which is asked.
     pairing : {"half", "interleaved"}, optional
         As of `posenc.from_hf`.
     base : float, optional
@@ -103,6 +107,10 @@ def described(source: Any, caller: str, **settled: Any) -> Contract | Reading | 
     """What a source describes, as the value that it is; parameters and errors as of `golden`."""
     if isinstance(source, str) and source.startswith(PREFIXES):
         return _named(source, caller)
+    if isinstance(source, str) and source.startswith(ENGINE):
+        from posenc.detect.contract.sides.sides import contract_of
+
+        return contract_of(source, caller)
     if isinstance(source, (Contract, Plan, Spec)):
         return source
     if isinstance(source, Reading):

@@ -18,16 +18,14 @@ from posenc._names import __version__
 from posenc.detect.convert.destination import Work, others, target_of
 from posenc.detect.convert.edits import Change, How, Move, changed_config, table_change
 from posenc.detect.convert.verification import Probe, check_whole, probe
-from posenc.detect.explain import DIALECTS, PAIRINGS, check_name
+from posenc.detect.explain import PAIRINGS
 from posenc.detect.facts.model import of_weights
 from posenc.detect.facts.plan import is_inside
 from posenc.detect.facts.weights.evidence import measured
 from posenc.detect.facts.weights.heads import Heads, Model, Projections, read_model
 from posenc.detect.facts.weights.pairing import PairingFinding, weighed
 from posenc.detect.facts.weights.projections import AttentionTensors, HeadTensor, find, order_of
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.pairing import Pairing
-from posenc.encodings.table.base import TableSpec
+from posenc.encodings.api import Pairing, RotarySpec, TableSpec
 from posenc.presets.families import projection_names
 
 MOST_LINES = 12  # of tensors that change, for people
@@ -203,7 +201,13 @@ def convert(
     """
     caller = "convert"
     projections = layout or Projections()
-    _check_arguments(pairing, tables, dialect, existing)
+    if pairing is None and not tables and dialect is None:
+        raise bad_argument(
+            "convert",
+            "something to change",
+            "nothing",
+            'Give pairing="half" or "interleaved", tables= or dialect=.',
+        )
     checkpoint = open_checkpoint(source, config=config, caller=caller)
     target = None if output is None else target_of(checkpoint, Path(output), existing)
     if dialect is not None and (checkpoint.folder is None or checkpoint.config is None):
@@ -267,19 +271,6 @@ def convert(
 
 
 # --- arguments ------------------------------------------------------------------------------------
-
-
-def _check_arguments(pairing: Any, tables: Any, dialect: Any, existing: Any) -> None:
-    check_name("convert: pairing", pairing, PAIRINGS)
-    check_name("convert: dialect", dialect, DIALECTS)
-    check_name("convert: existing", existing, ("refuse", "replace"), optional=False)
-    if pairing is None and not tables and dialect is None:
-        raise bad_argument(
-            "convert",
-            "something to change",
-            "nothing",
-            'Give pairing="half" or "interleaved", tables= or dialect=.',
-        )
 
 
 def _two(name: str, specs: Any) -> tuple[TableSpec, TableSpec]:

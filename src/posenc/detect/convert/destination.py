@@ -110,7 +110,7 @@ class Work:
         """The tensors of the result before it gets its name, which it does if nothing raises."""
         if self.checkpoint.folder is None:
             (layout,) = self.checkpoint.layouts.values()
-            with outputs.replacing(target, existing=existing) as sink:
+            with outputs.replacing(target, existing=existing, source=layout.path) as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
                 copy = files.read_open_layout(target, sink)
                 yield {name: Stored(tensor, sink) for name, tensor in copy.tensors.items()}
@@ -122,10 +122,11 @@ class Work:
     def _fill(self, folder: Path) -> dict[str, Stored]:
         result: dict[str, Stored] = {}
         for name, layout in self.checkpoint.layouts.items():
-            with outputs.replacing(folder / name, existing="refuse") as sink:
+            place = folder / name
+            with outputs.replacing(place, existing="refuse", source=layout.path) as sink:
                 write_file(layout, self.changes, self.record, sink, self.progress)
-            copy = files.read_layout(folder / name)
-            result |= {n: Stored(t, folder / name) for n, t in copy.tensors.items()}
+            copy = files.read_layout(place)
+            result |= {n: Stored(t, place) for n, t in copy.tensors.items()}
         source = next(iter(self.checkpoint.layouts.values())).path.parent
         if self.checkpoint.index is not None:
             about = self.checkpoint.index.get("metadata")
@@ -145,5 +146,6 @@ class Work:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with inputs.opened(source) as file, outputs.replacing(target, existing="refuse") as sink:
+    copy = outputs.replacing(target, existing="refuse", source=source)
+    with inputs.opened(source) as file, copy as sink:
         shutil.copyfileobj(file, sink, files.PIECE)

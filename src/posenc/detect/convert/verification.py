@@ -74,7 +74,8 @@ class Probe(NamedTuple):
         """The same for people."""
         verified = (
             f"verified: scores of {self.heads} heads in {self.layers} layers, at random "
-            f"inputs, agree to {self.worst:.0e} of their size if the source is paired as stated"
+            f"inputs, agree to {self.worst:.0e} of their size; whether the source has the stated "
+            "pairing is not part of this"
         )
         lines = [verified] if self.heads else []
         for reason, layers in self.unverified.items():
@@ -311,13 +312,13 @@ def _check_vectors(
         and tensors[name].tensor.shape[0] in sizes
         and THEIRS & set(re.split(r"[._]", name[len(attention.name) + 1 :]))
     ]
-    if strange:
-        raise bad_data(
-            caller,
-            "known names of biases and norms of queries and keys",
-            _shown(checkpoint, strange),
-            'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.',
-        )
+    refuse_data(
+        strange,
+        caller,
+        "known names of biases and norms of queries and keys",
+        _shown(checkpoint, strange),
+        'Say which they are: names={"q_gain": PATTERN, "q": PATTERN, …}, or rename them.',
+    )
 
 
 def _sides(attention: AttentionTensors, kinds: tuple[str, ...]) -> set[str]:
@@ -347,13 +348,13 @@ def _check_layers(
                     or any(word in name.lower() for word in WORDS[2:])
                 )
             ]
-            if close:
-                raise bad_data(
-                    caller,
-                    f"queries and keys of layer {begin}, as in {len(numbers)} others",
-                    _shown(checkpoint, close),
-                    SAY,
-                )
+            refuse_data(
+                close,
+                caller,
+                f"queries and keys of layer {begin}, as in {len(numbers)} others",
+                _shown(checkpoint, close),
+                SAY,
+            )
 
 
 def _shown(checkpoint: Checkpoint, names: list[str]) -> str:

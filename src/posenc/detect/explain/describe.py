@@ -21,7 +21,7 @@ from posenc.detect.explain.layers.groups import has_window, window_words
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
-from posenc.scaling import YaRN
+from posenc.scaling import Llama3, YaRN
 
 ORIGINS = {
     "config": "the config",
@@ -139,10 +139,12 @@ def _rotary(spec: RotarySpec, length: int | None) -> dict[str, Any]:
     found["pairs_that_do_not_turn"] = int(waves.size - turning.size)
     turns: dict[str, Any] = {}
     for reach in lengths:
-        own, said = spec.at(reach) if spec.needs_length else fixed, f"within {reach} positions"
+        own, words = spec.at(reach) if spec.needs_length else fixed, f"within {reach} positions"
         if isinstance(own, RoPE) and reach == lengths[0] < lengths[-1]:
-            own, said = own.replace(scaling=()), f"{said}, before the extension"
-        turns[said] = int((wavelengths(own) <= reach).sum())
+            own, words = own.replace(scaling=()), f"{words}, before the extension"
+        elif isinstance(own, RoPE) and len(lengths) > 1:
+            words = f"{words}, with it"
+        turns[words] = int((wavelengths(own) <= reach).sum())
     if turns:
         found["pairs_with_a_turn"] = {**turns, "of": spec.pairs}
     if isinstance(spec, RoPE) and (ramp := _ramp(spec)) is not None:
@@ -164,8 +166,21 @@ def _lengths(spec: RotarySpec, length: int | None) -> list[int]:
     return sorted(found)
 
 
+def _by_index(scaling: Any) -> Any:
+    """The YaRN whose ramp begins and ends at the same pairs, of a Llama3 that has one."""
+    if not isinstance(scaling, Llama3) or scaling.low_freq_factor == scaling.high_freq_factor:
+        return scaling
+    return YaRN(
+        scaling.factor,
+        original_length=scaling.original_length,
+        beta_fast=scaling.high_freq_factor,
+        beta_slow=scaling.low_freq_factor,
+        rounding="none",
+    )
+
+
 def _ramp(spec: RoPE) -> dict[str, Any] | None:
-    for scaling in spec.scalings:
+    for scaling in map(_by_index, spec.scalings):
         if isinstance(scaling, YaRN) and scaling.ramp == "index" and isinstance(spec.base, float):
             low, high = scaling.bounds(spec.base, spec.dim, FLOAT)
             kept = sum(j <= low for j in range(spec.pairs))

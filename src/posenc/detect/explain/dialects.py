@@ -241,10 +241,23 @@ def _changed(entry: Layer, other: Layer | None, why: str) -> list[str]:
     name = " ".join(word for word in (entry.layer, entry.attention) if word)
     if other is None:
         return [f"{name} is not read back: {why}"]
-    if entry.spec == other.spec and entry.indices == other.indices:
-        return []
-    if entry.spec is None or other.spec is None or type(entry.spec) is not type(other.spec):
-        return [f"{name} is read back as another kind"]
-    fields = [field.name for field in dataclasses.fields(entry.spec)]  # type: ignore[arg-type]
-    changed = [n for n in fields if getattr(entry.spec, n) != getattr(other.spec, n)]
-    return [f"{name}: {field} is read back otherwise" for field in changed or ["layers"]]
+    if type(entry.spec) is not type(other.spec):
+        return [f"{name} reads back as another kind"]
+    changed = [
+        word
+        for word, one, its in (
+            ("layers", entry.indices, other.indices),
+            ("windows", *map(_limits, (entry, other))),
+            ("logit_scale", entry.logit_scale, other.logit_scale),
+        )
+        if one != its
+    ]
+    if entry.spec is not None:
+        fields = (field.name for field in dataclasses.fields(entry.spec))  # type: ignore[arg-type]
+        changed += [n for n in fields if getattr(entry.spec, n) != getattr(other.spec, n)]
+    return [f"{name}: {field} reads back as another" for field in changed]
+
+
+def _limits(entry: Layer) -> list[Any]:
+    """The windows of an entry, without those of layers that see everything."""
+    return [window for window in entry.windows if window[0] is not None]

@@ -55,7 +55,7 @@ def from_diffusers(data: Mapping[str, Any], folder: Path | None) -> Reading:
             f"{name} is a model of transformers, which the plan leaves out: read its folder"
         )
     for name, config in (configs or {"": data}).items():
-        if (row := diffusion.transformer(config[CLASS])) is None:
+        if (row := diffusion.transformers().get(config[CLASS])) is None:
             notes.error(_no_transformer(config[CLASS]))
         else:
             own = Notes(name if len(configs) > 1 else "", notes.notes)
@@ -102,7 +102,7 @@ def _transformer(
         notes.error(f"{code} has no rule for {chosen_by}")
     for key, value in keys.defaulted.items():
         notes.remark(f"{keys.where(key)} is left out: {repr(value)[:80]}, the default of {code}")
-    check_numbers(keys, (), notes)
+    check_numbers(keys, notes)
     spoken = (k for k in stated if k not in keys.read and any(word in k for word in WORDS))
     for key in dict.fromkeys((*unread(keys), *filter(stated.get, spoken))):
         notes.warning(

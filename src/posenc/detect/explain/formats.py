@@ -11,11 +11,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from posenc._core.annotations import show
+from posenc._core.io.yaml_text import Unclear
 from posenc._core.reading import Note, Reading, Source
-from posenc.detect.explain.config.unread_keys import aliases, speaks
+from posenc.detect.explain.config.unread_keys import EXTENDS, MODELS, elsewhere, speaks, unclear
 from posenc.detect.explain.config.view import NAMES, Keys, Notes, noted
 from posenc.detect.explain.layers.non_rotary import applies, filled, words
-from posenc.presets.config_formats import PREFIX, Row, config_formats
+from posenc.presets.families import PREFIX, ConfigFormat, config_formats
 
 FEWEST = 2  # keys of a format that a config of it has
 
@@ -23,16 +25,17 @@ FEWEST = 2  # keys of a format that a config of it has
 class Translated(NamedTuple):
     """A config of a format in words of transformers."""
 
-    format: Row
+    format: ConfigFormat
     config: dict[str, Any]
     words: Mapping[str, str]  # word of transformers -> the key of the file
     notes: Sequence[Note]
+    keys: Sequence[str]  # of the part of the file that has those of the format
 
 
 def fitting(data: Mapping[str, Any]) -> list[Translated]:
     """The config in each format whose keys it has."""
-    rows = ((row, _spelled_in(row, data)) for row in config_formats().values())
-    return [_translated(row, spelled) for row, spelled in rows if spelled]
+    rows = ((row, *_spelled_in(row, data)) for row in config_formats().values())
+    return [_translated(row, spelled, data, path) for row, path, spelled in rows if spelled]
 
 
 def _at(data: Any, path: str) -> Mapping[str, Any]:
@@ -42,13 +45,15 @@ def _at(data: Any, path: str) -> Mapping[str, Any]:
     return data if isinstance(data, Mapping) else {}
 
 
-def _spelled_in(row: Row, data: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
-    """The keys of the first part of a config that has those of a format; none without one."""
-    parts = (_spelled(row, _at(data, path)) for path in row.get("parts", ("",)))
-    return next(filter(None, parts), {})
+def _spelled_in(
+    row: ConfigFormat, data: Mapping[str, Any]
+) -> tuple[str, dict[str, tuple[str, Any]]]:
+    """The first part of a config that has the keys of a format, and these; none without one."""
+    parts = ((path, _spelled(row, _at(data, path))) for path in row.get("parts", ("",)))
+    return next((part for part in parts if part[1]), ("", {}))
 
 
-def _spelled(row: Row, part: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
+def _spelled(row: ConfigFormat, part: Mapping[str, Any]) -> dict[str, tuple[str, Any]]:
     """The keys of a part of a file, if it has those of a format: as its row has them -> its own."""
     names = {_plain(key): value for key, value in part.items()}
     there = all(not names.keys().isdisjoint(either.split("|")) for either in row["all"])
@@ -67,14 +72,17 @@ def _flat(part: Mapping[str, Any], before: str) -> dict[str, tuple[str, Any]]:
     flat: dict[str, tuple[str, Any]] = {}
     for key, value in part.items():
         plain = before + _plain(key)
-        flat[plain] = f"{before}{key}", value
+        twice = flat.get(plain, ("", value))[1] != value
+        flat[plain] = f"{before}{key}", Unclear("two values") if twice else value
         if isinstance(value, Mapping) and not before:
             flat |= _flat(value, f"{plain}.")
     return flat
 
 
-def _translated(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Translated:
-    """A config of a format."""
+def _translated(
+    row: ConfigFormat, spelled: Mapping[str, tuple[str, Any]], data: Mapping[str, Any], path: str
+) -> Translated:
+    """A config of a format, whose keys stand in a part of it."""
     keys, notes = Keys({plain: value for plain, (_, value) in spelled.items()}), Notes()
     config: dict[str, Any] = {"model_type": PREFIX + row["name"]}
     words: dict[str, str] = {}
@@ -83,7 +91,7 @@ def _translated(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Translated:
         if stated:
             words[word], config[word] = next(iter(stated.items()))
         if len({*map(json.dumps, stated.values())}) > 1:
-            text = " and ".join(f"{key}={value!r}" for key, value in stated.items())
+            text = " and ".join(f"{key}={show(value)}" for key, value in stated.items())
             notes.error(f"{text} contradict each other")
     for rule in row.get("writes", ()):
         _write(rule, keys, config, notes)
@@ -92,15 +100,18 @@ def _translated(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Translated:
         config |= next((one["write"] for one in variants["cases"] if name in one["names"]), {})
     switches = keys.read & spelled.keys() - {*map(_plain, words.values())}
     for text in (
-        *(text for key in sorted(switches) for text in aliases(*reversed(spelled[key]))),
+        *(text for key in sorted(switches) for text in unclear(*reversed(spelled[key]))),
+        *elsewhere(dict(spelled.values()), EXTENDS),
         *_unknown(row, spelled),
+        *_beside(row, spelled, data, path),
     ):
         notes.error(text)
-    return Translated(row, {**row.get("defaults", {}), **config}, words, notes.notes)
+    whole = [key for key, _ in spelled.values() if "." not in key]
+    return Translated(row, {**row.get("defaults", {}), **config}, words, notes.notes, whole)
 
 
 @noted
-def _write(rule: Row, keys: Keys, config: dict[str, Any], notes: Notes) -> None:
+def _write(rule: ConfigFormat, keys: Keys, config: dict[str, Any], notes: Notes) -> None:
     """The words that a rule makes of several keys."""
     if applies(keys, rule):
         config |= filled(keys, rule["write"], "", 0, Notes())
@@ -108,7 +119,23 @@ def _write(rule: Row, keys: Keys, config: dict[str, Any], notes: Notes) -> None:
             notes.warning(rule["warning"])
 
 
-def _unknown(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Iterator[str]:
+def _beside(
+    row: ConfigFormat, spelled: Mapping[str, tuple[str, Any]], data: Mapping[str, Any], path: str
+) -> Iterator[str]:
+    """Keys that say otherwise beside the part of a file that was read."""
+    whole, silent = spellings(row), {*row.get("silent", ())}
+    return (
+        f"{key}={json.dumps(value)[:60]} stands outside {path or 'the top'}, the part that "
+        f"{row['title']} reads, and says otherwise: take out what is not so"
+        for other in {"", *row.get("parts", ())} - {path}
+        for key, value in _at(data, other).items()
+        if (plain := _plain(key)) not in silent and (plain in whole or speaks(plain))
+        if not isinstance(value, Mapping) and value not in (None, False, "", [])
+        if spelled.get(plain, ("", None))[1] != value
+    )
+
+
+def _unknown(row: ConfigFormat, spelled: Mapping[str, tuple[str, Any]]) -> Iterator[str]:
     """Keys that speak of positions and that the format does not know, with who knows them."""
     whole, mentioned = {*spellings(row), *row.get("silent", ())}, {*words(row)}
     for plain, (key, value) in spelled.items():
@@ -125,21 +152,22 @@ def _unknown(row: Row, spelled: Mapping[str, tuple[str, Any]]) -> Iterator[str]:
             )
 
 
-def spellings(row: Row) -> set[str]:
+def spellings(row: ConfigFormat) -> set[str]:
     """The keys that a format spells."""
     return {name for names in row["names"].values() for name in names}
 
 
 def nearest(data: Mapping[str, Any]) -> str:
-    """A sentence on the format that most keys of a config are of, and what it would need."""
+    """Sentences on what a config names, and on the format that most of its keys are of."""
     flat, most = _flat(data, ""), (FEWEST, "")
     for row in config_formats().values():
         missing = [e for e in row["all"] if not {*e.split("|")} & flat.keys()]
-        count = len(spellings(row) & flat.keys())
+        count = len((spellings(row) - row["names"].keys()) & flat.keys())
         if missing and len(missing) <= 2 and count > most[0]:
-            text = f". The nearest format is {row['title']}, which has {' and '.join(missing)} too"
-            most = count, text
-    return most[1]
+            needs = " and ".join(missing).replace("|", " or ")
+            most = count, f"The nearest format is {row['title']}, which has {needs} too"
+    sentences = (*elsewhere(data, (*EXTENDS, *MODELS)), *filter(None, most[1:]))
+    return "".join(f". {text}" for text in sentences)
 
 
 # --- what was read, in the words of the file ------------------------------------------------------

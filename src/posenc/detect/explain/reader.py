@@ -7,10 +7,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
+from posenc._core.annotations import show
 from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, suggest
 from posenc._core.io.checkpoints import folder_of, load
-from posenc._core.io.yaml_text import Alias
+from posenc._core.io.yaml_text import Unclear
 from posenc._core.reading import Layer, Note, Reading
 from posenc.detect.explain.config.modelling_file import by_file, modelling_of
 from posenc.detect.explain.config.parts import (
@@ -28,13 +29,13 @@ from posenc.detect.explain.config.parts import (
     with_older_parts,
 )
 from posenc.detect.explain.config.unread_keys import (
-    aliases,
     check_numbers,
     note_flat,
     note_repeated,
     note_unread,
     nothing_said,
     told_of,
+    unclear,
 )
 from posenc.detect.explain.config.view import (
     ABSOLUTE,
@@ -42,10 +43,9 @@ from posenc.detect.explain.config.view import (
     COUNT_KEYS,
     FRACTIONS,
     MAIN_PARTS,
-    TRAINED,
     Keys,
     Notes,
-    check_arguments,
+    check_base,
     settled,
 )
 from posenc.detect.explain.diffusers import from_diffusers, is_diffusers
@@ -123,7 +123,7 @@ def from_hf(
     >>> [(s.field, s.origin) for s in plan["attention"].sources][:3]
     [('base', 'config'), ('dim', 'config'), ('pairing', 'preset')]
     """
-    check_arguments("from_hf", pairing, base, on_error)
+    check_base("from_hf", base)
     data = load(config, "from_hf")
     if is_diffusers(data):
         if pairing is not None or base is not None:
@@ -152,13 +152,15 @@ class _Reader:
     def plan(self, data: Mapping[str, Any]) -> Reading:
         model = self.model = data.get("model_type") or ""
         if not isinstance(model, str):
-            self.notes.append(
-                Note("error", f"model_type={repr(model)[:60]} is not the name of a family")
-            )
+            text = f"model_type={show(model)} is not the name of a family"
+            self.notes.append(Note("error", text))
             model = ""
         self.part(data, "", "", depth=0)
-        if not self.entries and not any(note.level == "error" for note in self.notes):
-            self.notes.append(Note("error", nothing_said(data, model) + nearest(data)))
+        if not self.entries:
+            wrong = any(note.level == "error" for note in self.notes)
+            text = "" if wrong and family(model) is not None else nearest(data)
+            text = text if wrong else f"{nothing_said(data, model)}{text}".replace("?. ", "? ")
+            self.notes += [Note("error", text.removeprefix(". "))] if text else []
         return Reading(tuple(self.entries), notes=tuple(self.notes), model=model)
 
     def part(
@@ -184,8 +186,8 @@ class _Reader:
         made = class_parts(called)
         inside = {k: v for k, v in with_older_parts(data, made).items() if is_part(k, v, made)}
         for key, value in data.items():
-            if isinstance(value, Alias) and is_part(key, {"": value}, made):
-                notes.error(*aliases(value, keys.where(key)))
+            if isinstance(value, Unclear) and is_part(key, {"": value}, made):
+                notes.error(*unclear(value, keys.where(key)))
         if flat := flat_part(keys, made):
             of_class = made.types[flat]
             row = family(of_class)
@@ -193,11 +195,12 @@ class _Reader:
         of_class = of_class or called
         if (known := class_defaults(of_class)) is not None:
             keys.defaults = known.left_out(data)
-            keys.sizes = known.sizes if path else {}
+            computed = "head_dim" if {*known.sizes} & {*data} else ""  # of others, some stated
+            keys.sizes = {k: v for k, v in known.sizes.items() if path and k != computed}
         keys.defaults = {**parts_left_out(data, made), **keys.defaults, **more}
         before = len(self.entries)
         without = made.types.keys() - {*made.none}
-        if row is not None and not is_hollow(keys, row, without | inside.keys()):
+        if row is not None and (flat or not is_hollow(keys, row, without | inside.keys())):
             self._known(keys, row, known, name)
         elif row is None and (text := text_part(made, inside)):
             note_repeated(keys, text, inside[text], notes)
@@ -217,7 +220,8 @@ class _Reader:
                 own = None if row is None else row.parts.get(key)
                 name_of = own or made.types.get(key)
                 # The whole makes it in its own way, whatever its class does elsewhere.
-                others = own is not None and value.get("model_type") == made.types.get(key, "")
+                stated = value.get("model_type")
+                others = own is not None and stated == made.types.get(key, stated)
                 if name_of is None and key in MAIN_PARTS:
                     name_of = name_of_text(keys.data.get("model_type") or self.model)
                 self.part(
@@ -276,9 +280,9 @@ class _Reader:
         foreign = bool(missing and others) and not flat
         if foreign:
             notes.warning(
-                f"{keys.where(missing[0])}, which alone the class in transformers {made.version} "
-                f"reads, is missing, and {keys.where(others[0])} is there: the file was written "
-                "for other code; the plan has the parts of the file, not those of the class"
+                f"the class in transformers {made.version} reads {keys.where(missing[0])}, and "
+                f"{keys.where(others[0])} stands in its place: the file was written for other "
+                "code; the plan has the parts of the file, not those of the class"
             )
         for key, kind in made.types.items():
             value, where = keys.data.get(f"{key}_dict") or keys.data.get(key), keys.where(key)
@@ -316,7 +320,7 @@ class _Reader:
             model_type = class_parts(stated).types.get(key, model_type)
         if fixed and called is not None and model_type != called:
             told = (
-                f"{keys.where('model_type')}={stated!r}, which the class of the whole in "
+                f"{keys.where('model_type')}={show(stated)}, which the class of the whole in "
                 f"transformers {class_parts(None).version} does not read: the part is of type "
                 f"{called!r}"
             )
@@ -385,7 +389,7 @@ class _Reader:
                 f"{keys.where(count[0])}={count[1]:g} says that there are no layers: the plan is "
                 "that of layers as the rest of the config describes them"
             )
-        if not check_numbers(keys, TRAINED, notes):
+        if not check_numbers(keys, notes):
             self.entries = []  # nothing can be computed of such numbers
         note_unread(keys, notes)
         # What is wrong with a part that is not needed leaves the others right.

@@ -32,7 +32,7 @@ READ_BACK = (
     "posenc read each config line back with its own reader and its tables of what the class in "
     "transformers, {} read. A line that would give another rotation is left out."
 )
-DRAFT = "A draft model (speculative decoding) has its own config, which needs the same rule"
+DRAFT = "A draft model (speculative decoding) has its own config, which needs the same rule."
 LAYERS = (
     "llama.cpp gets no line: its options cannot tell layers with a window from layers without one."
 )
@@ -197,9 +197,11 @@ def lines_of(
         cap = f"--override-kv {architecture}.context_length=int:{wanted.length}"
         lines["llama.cpp"] = f"{options} --ctx-size {wanted.length} {cap}"
     drafts = [
-        f"; {release_of(name)} {engines()[name]['draft']}" for name in lines if name in engines()
+        f"For a draft, {release_of(name)} {engines()[name]['draft']}."
+        for name in lines
+        if name in engines()
     ]
-    return lines, (*notes, *why, *([f"{DRAFT}{''.join(drafts)}."] if lines else []))
+    return lines, (*notes, *why, *((DRAFT, *drafts) if lines else ()))
 
 
 def _servers(written: Written, wanted: Wanted) -> tuple[dict[str, str], list[str]]:

@@ -12,7 +12,6 @@ from posenc._core.errors import DataError, bad_argument, suggest
 from posenc._core.numeric.counts import counted
 from posenc._core.reading import Layer
 from posenc._core.spec.answers import Displayed
-from posenc._core.spec.spec import Spec
 from posenc.detect.extend.engines import LAYERS, Wanted, lines_of, patched
 from posenc.detect.extend.options import LayerExtension, layer_extension, recommended
 from posenc.detect.extend.rules import (
@@ -288,13 +287,6 @@ def extend(
     >>> unchanged.unseen, round(unchanged.arc, 2)
     (29, 0.93)
     """
-    if isinstance(source, Spec):
-        raise bad_argument(
-            "extend",
-            "the config of a model",
-            type(source).__name__,
-            "A learned table grows by posenc.resize(spec, params, length, how='tile').",
-        )
     if size is not None or frames is not None:
         from posenc.detect.extend.axes import extend_axes
 

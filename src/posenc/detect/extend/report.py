@@ -11,7 +11,7 @@ from posenc.detect.extend.options import LayerExtension, TriedRule
 COLUMNS = ("rule", "factor", "unseen", "circle", "lost", "scale", "short", "smallest")
 LEGEND = (
     "unseen    slow pairs that reach angles which training did not show",
-    "circle    the largest share of its circle that one of them reaches for the first time",
+    "circle    the largest part of a circle that a slow pair enters without training",
     "lost      fast pairs whose step between neighbours changes by over 1 %",
     "scale     the attention factor: it multiplies cosines and sines",
     "short     the largest change of a score within the trained length, over the largest score",
@@ -23,9 +23,10 @@ LEGEND = (
 def lines(extension: Extension, width: int = 1000) -> Iterator[str]:
     """The report, a line at a time, with the columns of its table that fit."""
     rule = extension.asked
+    own = " with its own scaling" if any(e.baseline.own for e in extension.layers) else ""
     yield (
         f"{extension.model or 'a model without a name'}: trained on {extension.trained:,} "
-        f"positions, asked for {extension.length:,}, {_number(extension.factor)} times as many"
+        f"positions{own}, asked for {extension.length:,}, {_number(extension.factor)} times as many"
     )
     for layer in extension.layers:
         yield from ("", *_layer(layer, extension.length, width))

@@ -7,18 +7,22 @@ reads and the rule that it follows: what `posenc.from_hf` makes of that is what 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
+from importlib import metadata
 from typing import Any, NamedTuple
 
+from posenc._core.errors import bad_argument, bad_data, refuse_data
 from posenc.detect.explain import to_hf
 from posenc.presets.families import ClassDefaults, class_defaults, engines
 from posenc.presets.row_types_gguf import EngineFamily, EngineRule
 
-DICTIONARY = "rope_parameters"
+ENGINE, DICTIONARY = "engine:", "rope_parameters"
 TOGETHER = ("mscale", "mscale_all_dim")  # tried together: engines take one alone otherwise
 OUTSIDE = ("mrope_section", "mrope_interleaved", "partial_rotary_factor")  # no part of a rule
 RULE = ("rope_type", "type")
 PLACES = {"rope_parameters", "rope_scaling", "rope_theta"}
+TABLES = {name.lower(): name for name in ("vLLM", "SGLang", "llama.cpp")}
 
 
 class EngineReading(NamedTuple):
@@ -29,6 +33,46 @@ class EngineReading(NamedTuple):
     config: dict[str, Any] | None  # with what is read; None where that is not known
     why: str = ""  # it is not known
     changes: tuple[str, ...] = ()  # what becomes of rules and keys on the way
+    window: int | str | None = None  # by how much its windows are longer, or "none"; or not known
+    scaled: bool = True  # whether its softmax scale grows with a scaling as ours does
+
+
+def asked(text: str, caller: str, known: Collection[str]) -> tuple[str, str]:
+    """The engine and the path of a config: `NAME=CONFIG`, or `NAME` for one that is elsewhere.
+
+    `NAME@RELEASE` asks for a release; else the installed one is meant, or that of the table.
+    """
+    called, path = [*re.split("[= ]", text.removeprefix(ENGINE), maxsplit=1), ""][:2]
+    engine, named, release = called.partition("@")
+    text = f"{ENGINE}{called}{'=' if path else ''}{path}"
+    if engine not in known:
+        expected = f"engine:NAME or engine:NAME=CONFIG with one of {', '.join(known)}"
+        raise bad_argument(caller, expected, repr(text))
+    if table := engines().get(TABLES.get(engine, "")):
+        check_release(f"{caller}: {text}", engine, table["release"], release)
+    elif named:
+        raise bad_argument(caller, f"{engine} without a release", repr(text))
+    return engine, path
+
+
+def check_release(caller: str, engine: str, known: str, release: str) -> None:
+    """Refuse another release than the table is of: one that is named, or else is installed."""
+    installed = next((one.version for one in metadata.distributions(name=engine)), known)
+    refuse_data(
+        (release or installed) != known,
+        caller,
+        f"{engine} {known}, of which the table is",
+        release or f"{installed}, which is installed",
+        f"posenc knows nothing of other releases; engine:{engine}@{known} asks for this one.",
+    )
+
+
+def known_reading(engine: str, config: Mapping[str, Any], caller: str) -> EngineReading:
+    """What an engine makes of a config, where that is known."""
+    reading = as_read(engine, config)
+    if reading.config is None:
+        raise bad_data(caller, f"a config of which is known what {engine} makes", reading.why)
+    return reading
 
 
 def release_of(engine: str) -> str:
@@ -49,7 +93,7 @@ def inner(config: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def family_of(engine: str, config: Mapping[str, Any]) -> EngineFamily | None:
     """The row of an engine for the type of a config; one without types stands for all."""
-    kind, rows = config.get("model_type"), engines()[engine]["families"]
+    kind, rows = str(config.get("model_type")), engines()[engine]["families"]
     return next((row for row in rows if kind in row["sources"] or not row["sources"]), None)
 
 
@@ -62,10 +106,11 @@ def as_read(engine: str, config: Mapping[str, Any]) -> EngineReading:
     release = release_of(engine)
     if row is None:
         return EngineReading(
-            release, "", None, f"what it makes of models of type {kind} is not known"
+            release, "", None, f"what it makes of models of type {str(kind)[:80]} is not known"
         )
     source = row["sources"].get(str(kind), "its class")
-    reduced, changes = {}, []
+    absent = {key: v for key, v in row.get("absent", {}).items() if key not in part}
+    reduced, changes = {}, [f"it takes {v!r} for {key}" for key, v in absent.items()]
     for place, stated in dictionaries(part).items():
         named = f"{place}: " if place else ""
         name = rule_name(stated)
@@ -81,10 +126,12 @@ def as_read(engine: str, config: Mapping[str, Any]) -> EngineReading:
         changes += [f"{named}it passes over {', '.join(passed)}"] if passed else []
         if rule["follows"] != name:
             changes.append(f"{named}it makes {rule['follows']} of {name}")
-    read = part | ({DICTIONARY: reduced.get("", reduced)} if part.get(DICTIONARY) else {})
+    read = part | absent | ({DICTIONARY: reduced.get("", reduced)} if part.get(DICTIONARY) else {})
+    table = engines()[engine]
     return EngineReading(
-        release, source, {**whole, path: read} if path else read, changes=tuple(changes)
-    )
+        release, source, {**whole, path: read} if path else read, "", tuple(changes),
+        table.get("windows", {}).get(str(kind)), kind in table.get("scales", ()),
+    )  # fmt: skip
 
 
 def dictionaries(config: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -130,10 +177,10 @@ def _unknown(rule: EngineRule, name: str, stated: Mapping[str, Any]) -> str:
         return f"what it makes of the rule {name!r} is not known"
     if lacking := [key for key in rule.get("needs", ()) if key not in stated]:
         return f"it makes {rule['follows']!r} of the rule {name!r}, and stops without {lacking[0]}"
-    tried = (*rule["reads"], *rule.get("passes", ()), *RULE)
-    other = [key for key in stated if key not in tried or key in rule.get("unlike", ())]
-    if "partial_rotary_factor" in {*stated} - {*rule["reads"]}:
-        other.append("partial_rotary_factor")  # it may read what stands outside the dictionary
+    tried = {*rule["reads"], *rule.get("passes", ()), *RULE} - {*rule.get("unlike", ())}
+    other = [key for key in stated if key not in tried]
+    # It may read a share that stands outside the dictionary.
+    other += {"partial_rotary_factor"} & {*stated} - {*rule["reads"]}
     both = [key for key in TOGETHER if stated.get(key)]
     alone = {*TOGETHER} & {*rule["reads"]} and rule["follows"] == "yarn" and len(both) == 1
     if other or alone:

@@ -87,7 +87,7 @@ def read(folder: Path, layers: Collection[int] | None, caller: str) -> tuple[Any
     count = empty.config.get_text_config().num_hidden_layers
     refuse_if(
         not any(folder.glob("*.safetensors")),
-        mismatch(caller, "weights in .safetensors", "none", "Of a pickle nothing is run."),
+        mismatch(caller, "weights in .safetensors", "none", "Nothing in a pickle is run."),
         DataError,
     )
     refuse_if(

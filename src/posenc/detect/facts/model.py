@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any, Literal, final
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import DataError, PosencError, refuse_data
+from posenc._core.errors import DataError, PosencError, bad_argument, refuse_data
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Checkpoint, folder_of, load, read_header
 from posenc._core.reading import Note, Reading
 from posenc._core.spec.answers import Displayed
-from posenc._core.spec.spec import Value
+from posenc._core.spec.spec import Spec, Value
 from posenc.detect.explain import PAIRINGS, fitting, from_gguf, from_hf, in_words, part_at
 from posenc.detect.facts import arrays
 from posenc.detect.facts.arrays import of_tables, short
@@ -326,6 +326,15 @@ def facts(
     stated = tuple(name for name, value in words.items() if value is not None)
     if isinstance(source, Reading):
         return Facts(source.model, plan=source)
+    if isinstance(source, Spec):
+        raise bad_argument(
+            "facts",
+            "the config of a model",
+            type(source).__name__,
+            "help(type(spec)) explains an encoding. For longer texts a rotation becomes "
+            "spec.replace(scaling=posenc.scaling.YaRN(…)), and a learned table grows by "
+            "posenc.resize(spec, params, length, how='tile').",
+        )
     weights, origin, name = _placed(source, config)
     folder = origin if isinstance(origin, Path) and origin != weights and origin.is_dir() else None
     alone = folder and not any((folder / file).is_file() for file in inputs.CONFIGS)

@@ -1,4 +1,4 @@
-"""Biases: logarithmic buckets solved from where they change, and recipes of linear slopes."""
+"""Biases: buckets solved from where they change, recipes of linear slopes, and kernels."""
 
 from __future__ import annotations
 
@@ -13,10 +13,13 @@ from posenc.detect.fit.frequencies import few, fit_frequencies
 from posenc.detect.fit.ladders import MARGIN, bits_of, real_bits, roundest_within, stated
 from posenc.detect.fit.turns import attempt
 from posenc.encodings.bias.alibi import ALiBi
+from posenc.encodings.bias.kerple import KERPLE
 from posenc.encodings.bias.t5 import T5
 
 MOST_FITS = 6
 LEAST, MOST = 3, 2**12  # heads
+MASKED = -5000.0  # what is added to a score that is not to be seen is less
+CAUSAL = "keys after the query are masked, as by a causal mask"
 
 
 class Buckets(NamedTuple):
@@ -151,10 +154,39 @@ def even_slopes(size: np.ndarray, tolerance: float) -> SlopeFit | None:
     for fit in fit_frequencies(size, tolerance, lists=False) if size.all() else ():
         if fit.ladder.spacing == "linear" and fit.margin >= MARGIN:
             return SlopeFit(
-                ALiBi(len(size), slopes=tuple(fit.rungs.tolist())),
+                ALiBi(len(size), recipe=tuple(fit.rungs.tolist())),
                 fit.residual,
                 fit.evidence,
                 fit.description,
                 (f"slopes evenly spaced from {fit.rungs[0]:.10g} to {fit.rungs[-1]:.10g}",),
             )
+    return None
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+def kernel_of(
+    by_distance: np.ndarray, distances: np.ndarray
+) -> tuple[KERPLE, dict[str, np.ndarray]] | None:
+    """KERPLE's kernels, -r1 ln(1 + r2 n) or -r1 n ** r2, solved from n = 1 and the largest n."""
+    past, future = by_distance[:, distances <= 0][:, ::-1], by_distance[:, distances >= 0]
+    if not np.array_equal(past, future) or (np.diff(past[:, [0, 1, -1]], axis=1) >= 0).any():
+        return None
+    n = distances[distances >= 0].astype(np.float64)
+    share = past[:, -1] / past[:, 1]
+    low, high = np.full_like(share, 1e-12), np.full_like(share, 1e12)
+    for _ in range(100):  # the share falls as r2 grows
+        r2 = np.sqrt(low * high)
+        less = np.log1p(r2 * n[-1]) > share * np.log1p(r2)
+        low, high = np.where(less, r2, low), np.where(less, high, r2)
+    power, near = np.log(share) / math.log(n[-1]), -past[:, 1]
+    for form, first, second, kernel in (
+        ("log", near / np.log1p(r2), r2, np.log1p(r2[:, None] * n)),
+        ("power", near, power, n ** power[:, None]),
+    ):
+        least = min(0.01, float(np.min([first, second])))
+        spec: Any = attempt(KERPLE, len(past), form=form, least=least)
+        if spec is not None and np.allclose(first[:, None] * kernel, -past, rtol=2.0**-18, atol=0):
+            return spec, {"r1": first, "r2": second}
     return None

@@ -37,8 +37,7 @@ from posenc.detect.fit.ladders import (
 )
 from posenc.detect.fit.ramps import pieces, searched
 from posenc.detect.fit.tolerances import HALVES, ROUNDING
-from posenc.scaling.base import Scaling
-from posenc.scaling.proportional import Proportional
+from posenc.scaling import Proportional, Scaling
 
 SINGLE = 2.0**-24
 

@@ -16,10 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from posenc._core.numeric.ladder import Ladder
-from posenc.scaling.base import Scaling
-from posenc.scaling.linear import Linear
-from posenc.scaling.mixed_ntk import MixedNTK
-from posenc.scaling.ntk import NTK
+from posenc.scaling import NTK, Linear, MixedNTK, Scaling
 
 MARGIN = 20.0  # bits by which evidence must exceed description: one accident in a million tables
 GUARD = 4.0  # bits by which a round number must be cheaper than the digits it stands for

@@ -29,10 +29,7 @@ from posenc.detect.fit.ladders import (
     stated_within,
     through_one,
 )
-from posenc.scaling.base import Scaling
-from posenc.scaling.llama3 import Llama3
-from posenc.scaling.multipliers import Multipliers
-from posenc.scaling.yarn import YaRN
+from posenc.scaling import Llama3, Multipliers, Scaling, YaRN
 
 LARGEST_LENGTH = 2**31
 FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)  # of models, where numbers hardly tell it

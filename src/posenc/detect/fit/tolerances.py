@@ -59,7 +59,7 @@ def of_scores(
     `bounds` are those of their entries, (positions,) for each dtype, and `factors`, (positions, 1),
     those on the scores of each query.
     """
-    width, sizes = queries.shape[-1], np.abs(queries) @ np.abs(keys).T
+    width, sizes = queries.shape[-1], np.abs(queries[:, None] * keys).sum(-1)
     q, k = np.abs(queries).sum(-1)[:, None], np.abs(keys).sum(-1)[None, :]
     return {
         dtype: factors

@@ -48,7 +48,7 @@ class PairTurns(NamedTuple):
         """One coordinate of each position."""
         return self.positions if self.positions.ndim == 1 else self.positions.max(axis=-1)
 
-    def rows(self, chosen: np.ndarray) -> PairTurns:
+    def rows(self, chosen: np.ndarray | slice) -> PairTurns:
         """Some of the positions."""
         return self._replace(positions=self.positions[chosen], values=self.values[chosen])
 
@@ -62,8 +62,9 @@ def expected(spec: RotarySpec, seen: PairTurns) -> np.ndarray:
 def off_by(spec: RotarySpec, seen: PairTurns, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The largest difference at each position, and which are more than the dtype explains."""
     values = seen.values if seen.sized else unit_of(seen.values) * np.abs(wanted)
-    off = np.abs(values - wanted)
-    return off.max(axis=1), ~np.all(off <= allowed(spec, seen, np.abs(wanted)), axis=1)
+    off = values - wanted
+    wrong = ~np.all(np.abs(off) <= allowed(spec, seen, np.abs(wanted)), axis=1)
+    return parts(off).max(axis=1), wrong
 
 
 def same_turns(seen: PairTurns, candidate: RotarySpec | np.ndarray, room: np.ndarray) -> bool:
@@ -94,6 +95,16 @@ def begins(off: np.ndarray, positions: np.ndarray) -> tuple[float, int]:
     """The largest difference, and the first position of a considerable one; NaN is infinite."""
     off = np.where(np.isnan(off), np.inf, off)
     return float(off.max()), int(positions[off >= min(CONSIDERABLE, off.max() / 2)].min())
+
+
+def parts(off: np.ndarray) -> np.ndarray:
+    """The larger difference of cosine and sine."""
+    return np.maximum(np.abs(off.real), np.abs(off.imag))
+
+
+def told(off: np.ndarray, positions: np.ndarray) -> tuple[float, int, str]:
+    """What `begins` says, and of which numbers."""
+    return *begins(off, positions), f"cos and sin to position {int(positions.max()):,}"
 
 
 # --- from what a side answers ---------------------------------------------------------------------

@@ -11,6 +11,7 @@ SENTENCES = {
     "scaling": "{}, as in {}",
     "layer": "that of {}",
     "offset": "position p {} {}",
+    "begun": "positions counted from the first one of the call",
     "constant": "position 0, wherever they differ",
     "rounding": "frequencies in {}",
     "held": "positions held in {}",

@@ -18,7 +18,7 @@ from posenc._core.arrays.array import concrete, dtype_name, is_array
 from posenc._core.calls import checked_call, own_arguments, refuse
 from posenc._core.errors import ArgumentError, DTypeError, mismatch
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array, ArrayStore, open_store
-from posenc._core.spec.example import USUAL
+from posenc._core.spec.checks import USUAL
 from posenc.detect.fit.ladders import MARGIN, bend_bits
 from posenc.detect.fit.tables.layout import Placement
 from posenc.detect.fit.tolerances import dtype_of
@@ -214,13 +214,19 @@ def _judged_pair(cos: Array, arrays: Mapping[str, Array]) -> Finding | None:
     sin, shape = arrays.get(cos.name.replace("cos", "sin"), cos), [n for n in cos.shape if n > 1]
     if (
         sin is cos
-        or sin.shape != cos.shape
         or not {cos.dtype, sin.dtype} <= EPS.keys()
         or len(shape) != 2
         or cos.size > MOST_ENTRIES
     ):
         return None
+    both = f"{cos.name}, {sin.name}"
+    if sin.shape != cos.shape:
+        odd = _unread(cos, None, f"cosines of shape {cos.shape} beside sines of {sin.shape}")
+        return replace(odd, name=both)
     real, imaginary = (np.asarray(a.read(), np.float64).reshape(shape) for a in (cos, sin))
+    if not (finite := (np.isfinite(real) & np.isfinite(imaginary)).all(1)).all():
+        row = f"row {int(np.argmin(finite))} holds NaN or infinity"
+        return replace(_unread(cos, None, row), name=both)
     values, half = real + 1j * imaginary, shape[1] // 2
     layouts = (
         ("columns j and j + d/2", values[:, :half], values[:, half:]),
@@ -228,7 +234,7 @@ def _judged_pair(cos: Array, arrays: Mapping[str, Array]) -> Finding | None:
         ("column j", values, values),
     )
     alike = (layout for layout in layouts if np.array_equal(*layout[1:]))
-    columns, values, _ = next(alike, layouts[-1])  # NaN is like nothing
+    columns, values, _ = next(alike, layouts[-1])
     size, rows = float(np.abs(values[0]).mean()), shape[0]
     uneven = not np.allclose(np.abs(values), size, rtol=ROUND)
     if uneven or rows < LEAST_ROWS or values.shape[1] < LEAST:
@@ -236,7 +242,7 @@ def _judged_pair(cos: Array, arrays: Mapping[str, Array]) -> Finding | None:
     dtype = dtype_of(real, cos.dtype)
     seen = PairTurns(np.arange(rows), unit_of(values), rows, dtype, sized=False)
     speeds = estimated(seen.rows(np.arange(min(rows, GLANCE))))
-    vector = Array(f"{cos.name}, {sin.name}", cos.dtype, speeds.shape, lambda a, b: speeds[a:b])
+    vector = Array(both, cos.dtype, speeds.shape, lambda a, b: speeds[a:b])
     finding = judge_vector(vector, called="frequencies", facts={})
     if finding is None or finding.spec is None:
         return finding
@@ -325,7 +331,7 @@ def judge_example(array: Array, kind: Kind, eps: float) -> Finding | None:
             "description": round(description, 1),
         },
         remarks=(
-            f"tried was {name} with the fields of its example and its defaults",
+            f"{name} was tried with the fields of its example and its defaults",
             *(f"{like.spec} gives it too" for like in others),
         ),
     )

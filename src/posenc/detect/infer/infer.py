@@ -12,18 +12,20 @@ import numpy as np
 from posenc._core.calls import checked_call
 from posenc._core.errors import ArgumentError, KeywordError, bad_argument, mismatch
 from posenc._core.guard import foreign
-from posenc._core.io.files import rounded
-from posenc.detect.fit import tolerances
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
+    LADDER,
+    SHORT,
     NotARotationError,
     Turns,
     from_matrices,
     from_recording,
+    matrices_of,
+    turns_of,
 )
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
-from posenc.detect.infer.result import Expectation, Inferred, in_units, made_by, of_bias, of_table
+from posenc.detect.infer.result import Expectation, Inferred, made_by, of_bias, of_table
 from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.reach import Tally
@@ -35,11 +37,7 @@ from posenc.scaling.multipliers import Multipliers
 UNSEEN = ("cosines and sines do not say which channels form a pair",)
 FAR = 2**20
 NEAR = np.array([7, 1, 40, 1001, 3])
-# Near positions count turns, far ones measure frequencies.
-LADDER = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)
-SHORT = 63  # the last position asked for, of implementations that end before 377
 WIDEST = 4096
-TOKENS = 64  # at each position, where arithmetic is coarse
 DECAYING = 2**12  # sizes that shrink leave nothing to compare beyond
 
 
@@ -178,7 +176,7 @@ def _of_rotation(
     subject: Subject, axes: tuple[str, ...], base: float | None, unit: float
 ) -> Inferred:
     try:
-        turns = _turns(subject, len(axes), unit)
+        turns = turns_of(subject, len(axes), unit)
         options = rotations_of(turns, axes, base, unit)
         measurement = measured(turns, axes)
     except NotARotationError as why:
@@ -216,7 +214,7 @@ def _other_centre(subject: Subject, axes: tuple[str, ...], spec: XPos) -> str:
     """What is said where shorter sequences have the same encoding about another centre."""
     places = np.array([p for p in LADDER if p <= SHORT])
     try:
-        turns = from_matrices(_matrices(subject, places), places[:, None].astype(np.float64))
+        turns = from_matrices(matrices_of(subject, places), places[:, None].astype(np.float64))
         short = rotations_of(turns, axes, None, 1.0)[0].spec
     except (NotARotationError, CannotAsk):
         return ""
@@ -225,52 +223,6 @@ def _other_centre(subject: Subject, axes: tuple[str, ...], spec: XPos) -> str:
     lengths = f"{spec.centre} of {LADDER[-1] + 1} tokens, {short.centre} of {places[-1] + 1}"
     todo = "hand over a function of positions to compare the turned"
     return f"its centre follows the length of a sequence ({lengths}), which no score shows: {todo}"
-
-
-def _turns(subject: Subject, axes: int, unit: float) -> Turns:
-    """The matrices of a rotation at a ladder of positions."""
-    refused: Exception | None = None
-    for last in (LADDER[-1], SHORT):
-        steps = _ladder(axes, last)
-        places = in_units(steps[:, 0] if axes == 1 else steps, unit)
-        try:
-            matrices = _matrices(subject, places)
-        except Exception as error:  # noqa: BLE001 - whatever other people's code raises
-            refused = refused or error
-            continue
-        steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
-        rounding = tolerances.seen(matrices)
-        return (
-            _of_tokens(subject, places, steps_, rounding)
-            if subject.kind == "rotary" and rounding in tolerances.HALVES
-            else from_matrices(matrices, steps_)
-        )
-    raise CannotAsk(f"infer_spec: {subject.name} refuses positions to {SHORT:,}: {refused}")
-
-
-def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: str) -> Turns:
-    """The turns of code that computes in halves, by many tokens at each position."""
-    x = rounded(np.random.default_rng(0).normal(size=(TOKENS, 1, len(places), subject.dim)), dtype)
-    tokens, turned = (a.reshape(-1, subject.dim) for a in (x, subject.rotate(x, places)))
-    return from_recording(tokens, turned, np.tile(steps, (TOKENS, 1)))
-
-
-def _matrices(subject: Subject, places: np.ndarray) -> np.ndarray:
-    """What becomes of every basis vector, (positions, in, out)."""
-    if subject.kind == "rotary":
-        return np.moveaxis(
-            subject.rotate(
-                np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2), places
-            )[:, 0],
-            1,
-            0,
-        )
-    cos, sin = subject.cos_sin(places)
-    pairs = np.arange(cos.shape[-1])
-    matrices = np.zeros((len(places), 2 * len(pairs), 2 * len(pairs)))
-    for first, second, values in ((0, 0, cos), (1, 1, cos), (0, 1, sin), (1, 0, -sin)):
-        matrices[:, pairs + first * len(pairs), pairs + second * len(pairs)] = values
-    return matrices
 
 
 def _best(
@@ -286,13 +238,6 @@ def _best(
         ):
             return fit
     return options[0]
-
-
-def _ladder(axes: int, last: int) -> np.ndarray:
-    """Steps along each axis, from near to far: (positions, axes)."""
-    line = [p for p in LADDER[1:] if p <= last]
-    along = [[p * (k == a) for k in range(axes)] for a in range(axes) for p in line]
-    return np.array([[0] * axes, *along], dtype=np.int64)
 
 
 # --- recordings -----------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from posenc._core.spec.answers import Displayed, brief
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.fit import biases, tolerances
 from posenc.detect.fit.frequencies import Departures, departures
-from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64
+from posenc.detect.fit.rotations.pairs import FLOAT32, FLOAT64, in_units
 from posenc.detect.fit.rotations.rotation import MeasuredTurns
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.identify.identify import identify
@@ -233,11 +233,17 @@ def of_bias(subject: Subject) -> Inferred:
     """A bias written out for all distances up to some hundred, and for far ones."""
     values = _longest(lambda p: subject.bias(p, p), BIAS_REACH)
     heads, count = len(values), values.shape[-1]
+    # Of masked keys: minus infinity, or a number in its place.
+    floor = values[0, 0, -1] if values[0, 0, -1] <= biases.MASKED else -math.inf
+    values = np.where(values == floor, -math.inf, values)
+    k = np.arange(count)
     with np.errstate(invalid="ignore"):
-        by_key = np.abs(values - values[:, :1, :]).max() == 0
+        # A number for each query changes no softmax: slope * (key - query) is as slope * key.
+        step = values[:, 1:2, :1] - values[:, :1, :1]
+        off = np.abs(values - values[:, :1, :] - step * k[:, None]).max()
+    by_key = bool(off <= 8 * FLOAT32 * np.abs(values).max())
     written = values
     if by_key and values.any():  # the same for every query: a slope times the key
-        k = np.arange(count)
         written = values[:, :1, 1:2] * -np.abs(k[None, :, None] - k[None, None, :])
     [finding] = identify({"relative_position_bias": written}).findings or (None,)
     spec: Any = None if finding is None else finding.spec
@@ -252,8 +258,13 @@ def of_bias(subject: Subject) -> Inferred:
             params, notes = _weights(fit.spec, *parted)
             more = f"a largest distance from {fit.least} to {fit.most} gives the same"
             notes += (more,) * (fit.least < fit.most)
+        if spec is None and (kernel := biases.kernel_of(*parted)):
+            spec, params = kernel
     if spec is None or spec.heads != heads:
-        buckets = "neither linear in the distance nor constant in logarithmic buckets of it"
+        buckets = (
+            "neither linear in the distance, nor a logarithm or power of it, nor constant in "
+            "logarithmic buckets: of biases, ALiBi, Decay, T5 and KERPLE are fitted"
+        )
         return Inferred(
             None,
             probes=subject.calls,
@@ -266,19 +277,22 @@ def of_bias(subject: Subject) -> Inferred:
         )
     if by_key and isinstance(spec, ALiBi):
         spec = spec.replace(form="key_only")
+        notes += ("a number is added for each query, which changes no softmax",) * bool(step.any())
     exact, departed = spec, Departures()
     if isinstance(spec, ALiBi):
         slopes = -written[:, 1, 0]
         departed = departures(slopes, spec.arrays["slopes"], dtype="float32") or departed
     if departed.odd:
-        exact = ALiBi(heads, slopes=tuple(slopes.tolist()), form=spec.form)
+        exact = ALiBi(heads, recipe=tuple(slopes.tolist()), form=spec.form)
     masked = isinstance(spec, ALiBi) and bool((values[:, 0, 1:] == -math.inf).all())
-    notes += ("minus infinity after the query: a causal mask was added",) * masked
+    notes += (biases.CAUSAL,) * masked
     double = not (values == values.astype(np.float32)).all()
 
     def expected(q: np.ndarray, k: np.ndarray) -> np.ndarray:
         values = np.asarray(functional.bias(exact, q, k, params=params or None, dtype="float64"))
-        return np.where(k[None, :] > q[:, None], -math.inf, values) if masked else values
+        if by_key and step.any():
+            values = values - functional.bias(exact, 0 * q[:1], q, dtype="float64").swapaxes(1, 2)
+        return np.where(k[None, :] > q[:, None], floor, values) if masked else values
 
     def allowed(_: Any, values: np.ndarray, __: Any, ___: str) -> np.ndarray:
         size = np.where(np.isfinite(values), np.abs(values), 0.0)
@@ -292,7 +306,7 @@ def of_bias(subject: Subject) -> Inferred:
         survey(
             subject,
             expected,
-            end=int(parted[1][-1]) if params and parted is not None else 2**17,
+            end=int(parted[1][-1]) if isinstance(spec, T5) and parted is not None else 2**17,
             allowed=allowed,
         ),
         notes,
@@ -366,11 +380,6 @@ class Expectation:
             if dtype not in tolerances.HALVES
             else room + 4 * tolerances.ROUNDING[dtype] * np.abs(wanted).max(axis=-1, keepdims=True)
         )
-
-
-def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
-    """Coordinates of some steps."""
-    return steps if unit == 1 else (steps * unit).astype(np.float32)
 
 
 def made_by(fit: RotationFit, x: np.ndarray, positions: np.ndarray) -> np.ndarray:

@@ -31,7 +31,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from posenc._core.arrays.array import dtype_name
-from posenc._core.errors import bad_argument
+from posenc._core.errors import bad_argument, refuse
 from posenc._core.numeric.ladder import context
 
 TURN = 1 << 64
@@ -60,46 +60,31 @@ def first(step: int, modulus: int, low: int, high: int) -> int | None:
     return None if y is None else -(-(low + modulus * y) // step)
 
 
-def _next(step: int, arc: Arc, begin: int) -> int | None:
-    """The least position >= begin whose phase lies in the arc."""
-    start, length = arc
-    low = (start - step * begin) % TURN
-    if low + length >= TURN:  # the phase of `begin` itself lies in it
-        return begin
-    more = first(step % TURN, TURN, low, low + length)
-    return None if more is None else begin + more
-
-
 def hits(step: int, arcs: Iterable[Arc], low: int, high: int) -> Iterator[int]:
     """Positions from `low` to `high` whose phase lies in one of the arcs."""
-    arcs = tuple(arcs)
-    # Position -p has the phase that p has backwards.
-    mirrored = [((-start - length) % TURN, length) for start, length in arcs]
-    heads = [  # (size, sign, step, arc) of the next hit of each
-        *((max(low, 0) - 1, 1, step, arc) for arc in arcs if high >= 0),
-        *((max(-high, 1) - 1, -1, step, arc) for arc in mirrored if low < 0),
+    # Position -p has the phase that p has backwards: the mirror of an arc is met by the same
+    # multiples.
+    lines = [
+        _sizes(step, (sign * start - (sign < 0) * length) % TURN, length, begin, end, sign)
+        for start, length in arcs
+        for sign, begin, end in ((1, max(low, 0), high), (-1, max(-high, 1), -low))
     ]
-    # The mirror of an arc is met by the same multiples.
-    queue = list(filter(None, (_advanced(head, low, high) for head in heads)))
-    heapq.heapify(queue)
-    while queue:
-        size, sign, *_ = head = heapq.heappop(queue)
+    for size, sign in heapq.merge(*lines):
         yield sign * size
-        after = _advanced(head, low, high)
-        if after is not None:
-            heapq.heappush(queue, after)
 
 
-def _advanced(
-    head: tuple[int, int, int, Arc], low: int, high: int
-) -> tuple[int, int, int, Arc] | None:
-    size, sign, step, arc = head
-    position = _next(step, arc, size + 1)
-    return (
-        None
-        if position is None or position > (high if sign > 0 else -low)
-        else (position, sign, step, arc)
-    )
+def _sizes(
+    step: int, start: int, length: int, begin: int, end: int, sign: int
+) -> Iterator[tuple[int, int]]:
+    """Positions from `begin` to `end` whose phase lies in an arc, each with a sign."""
+    while begin <= end:
+        low = (start - step * begin) % TURN
+        # Where the arc goes around, the phase of `begin` itself lies in it.
+        more = 0 if low + length >= TURN else first(step % TURN, TURN, low, low + length)
+        if more is None or begin + more > end:
+            return
+        yield begin + more, sign
+        begin += more + 1
 
 
 def arcs_of(function: str, low: Decimal, high: Decimal, reach: int) -> tuple[Arc, ...]:
@@ -171,13 +156,6 @@ class Interval(NamedTuple):
         return float((self.low + self.high) / 2)
 
 
-def refuse(*rows: tuple[Any, ...]) -> None:
-    """Raise for the first row that begins with a truth: caller, expected, received, what to do."""
-    for bad, *words in rows:
-        if bad:
-            raise bad_argument(*words)
-
-
 def read_value(value: Any, caller: str) -> Interval:
     """The interval that a number with its digits stands for.
 
@@ -204,8 +182,8 @@ def _machine(value: Any, caller: str) -> Interval:
     """A number that was rounded to a dtype: half a step to either side."""
     name = dtype_name(value.dtype)
     shape = tuple(getattr(value, "shape", ()))
-    other = name not in BITS or shape not in ((), (1,))
-    refuse((other, caller, f"one number of {' or '.join(BITS)}", f"{name} of shape {shape}"))
+    refuse((name not in BITS or shape not in ((), (1,)), caller,
+            f"one number of {' or '.join(BITS)}", f"{name} of shape {shape}"))  # fmt: skip
     number = float(value)
     refuse((not np.isfinite(number), caller, "a finite number", number))
     step = Decimal(2) ** max(int(np.frexp(number)[1]) - BITS[name], -149)

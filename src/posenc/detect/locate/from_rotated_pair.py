@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import PosencError, SpecError
-from posenc.detect.locate.arcs import refuse
+from posenc._core.errors import PosencError, SpecError, refuse
 from posenc.detect.locate.from_vector import CLAIM, DRIFT, at_noise, best_of, near
 from posenc.detect.locate.result import Fit, ladders_of
 from posenc.detect.locate.vector_problem import Attempt, MeasuredAngles, Problem, Sample, attempt
@@ -119,15 +118,19 @@ def _problem(spec: Any, sample: Sample, before: np.ndarray, phases: Phases) -> P
         rows[:, part] = turn(np.repeat(x[None], len(places), axis=0), cos, sin, pairing, xp=np)
         return rows
 
-    measured = MeasuredAngles(
-        phases.axis[alive],
-        phases.frequencies()[0, alive],
-        np.stack([np.angle(ratio[alive]), np.full(int(alive.sum()), np.nan)], axis=1),
-        size[alive] / typical * (middle or 1.0),
-        0.0 if spec.sided else spread,
-        0.0,
+    return Problem(
+        phases,
+        MeasuredAngles(
+            phases.axis[alive],
+            phases.frequencies()[0, alive],
+            np.stack([np.angle(ratio[alive]), np.full(int(alive.sum()), np.nan)], axis=1),
+            size[alive] / typical * (middle or 1.0),
+            0.0 if spec.sided else spread,
+            0.0,
+        ),
+        rebuild,
+        1.0,
     )
-    return Problem(phases, measured, rebuild, 1.0)
 
 
 def _resized(spec: Any, after: np.ndarray, before: np.ndarray) -> np.ndarray:

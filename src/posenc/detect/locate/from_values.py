@@ -9,11 +9,12 @@ from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple
 
+from posenc._core.grouping import grouped
 from posenc._core.numeric.phase import steps
 from posenc.detect.locate import vector_problem
 from posenc.detect.locate.arcs import TURN, Arc, Interval, arcs_of, both, density, hits
-from posenc.detect.locate.result import CUT, Fit, Sibling, siblings
-from posenc.encodings.table.column_phases import FUNCTIONS, ColumnFunctions, columns_of
+from posenc.detect.locate.result import CUT, LEAST_BITS, Fit, Sibling, siblings
+from posenc.encodings.table.column_phases import FUNCTIONS, columns_of
 
 MOST = 1000  # positions that are listed
 PATIENCE = 20_000  # hits of the most telling value that are tried against the others
@@ -75,9 +76,7 @@ def readings(
 
 def joined(constraints: tuple[Constraint, ...]) -> tuple[Constraint, ...] | None:
     """A sine and a cosine of one phase are one fact, not two; None if they contradict."""
-    groups: dict[tuple[int, int], list[Constraint]] = {}
-    for constraint in constraints:
-        groups.setdefault((constraint.axis, constraint.step), []).append(constraint)
+    groups = grouped(((one.axis, one.step), one) for one in constraints)
     joint = tuple(
         group[0]._replace(arcs=functools.reduce(both, (c.arcs for c in group)))
         for group in groups.values()
@@ -89,18 +88,27 @@ class _ColumnCache:
     """Columns by order and steps by ladder, each worked out once."""
 
     def __init__(self, spec: Any) -> None:
-        self.spec = spec
-        self.matrix = spec.matrix
-        self.axis = self.matrix.arrangement.layout(self.matrix.pairs).axis
-        self.columns = functools.cache(self._columns)
-        self.frequencies = functools.cache(self._frequencies)
+        self.spec, matrix = spec, spec.matrix
+        self.axis = matrix.arrangement.layout(matrix.pairs).axis
+        self.columns = functools.cache(
+            lambda order: columns_of(spec if order is None else spec.replace(order=order))
+        )
+        self.frequencies = functools.cache(
+            lambda ladder, function: tuple(
+                (matrix if ladder is None else matrix._replace(ladder=ladder)).frequencies(
+                    cosine=bool(function)
+                )
+            )
+        )
 
-    def _columns(self, order: str | None) -> ColumnFunctions:
-        return columns_of(self.spec if order is None else self.spec.replace(order=order))
 
-    def _frequencies(self, ladder: Any, function: int) -> tuple[Decimal, ...]:
-        matrix = self.matrix if ladder is None else self.matrix._replace(ladder=ladder)
-        return tuple(matrix.frequencies(cosine=bool(function)))
+def constraint_of(
+    axis: int, function: int, step: int, ends: tuple[Decimal, Decimal], start: int, reach: int
+) -> Constraint:
+    """What a value between two ends says of a column, whose first position is `start`."""
+    arcs = arcs_of(FUNCTIONS[function], *ends, reach + abs(start))
+    arcs = tuple(((begin - start * step) % TURN, length) for begin, length in arcs)
+    return Constraint(axis, FUNCTIONS[function], step, arcs)
 
 
 def _constraints(
@@ -122,16 +130,8 @@ def _constraints(
         step = int(steps([cache.frequencies(sibling.ladder, function)[pair]])[0])
         cut = value.cut if digits == "cut" else None
         low, high = (end * Decimal(1 / scale) for end in cut or (value.low, value.high))
-        arcs = arcs_of(FUNCTIONS[function], low, high, reach + abs(start))
-        if not arcs:
-            return None
         constraints.append(
-            Constraint(
-                cache.axis[pair],
-                FUNCTIONS[function],
-                step,
-                tuple(((begin - start * step) % TURN, length) for begin, length in arcs),
-            )
+            constraint_of(cache.axis[pair], function, step, (low, high), start, reach)
         )
     return tuple(constraints)
 
@@ -159,12 +159,15 @@ def search(
             # Farther hits are expected by chance more than this many times: nobody asks for them.
             far = int(ACCIDENTS / (reading.density * counts[len(reading.words)])) + 1
             near = max(low, min(-far, high)), min(high, max(far, low))
-        hits = _positions(spec, reading, *near, most=1)
+        hits = positions_of(spec, reading, *near, most=1)
         if hits.positions:
             chance = up_to(hits.positions[0], low, high) * reading.density
             chance *= counts[len(reading.words)]
             ranked.append((-math.log2(max(chance, 1e-300)), reading))
-    ranked.sort(key=lambda entry: (-entry[0], len(entry[1].words)))
+    # What chance may give does not displace the stated convention.
+    ranked.sort(
+        key=lambda one: (bool(one[1].words) and one[0] <= LEAST_BITS, -one[0], len(one[1].words))
+    )
     kept = ranked[:SHOWN] + [entry for entry in ranked[SHOWN:] if not entry[1].words]
     fits = [_fit(spec, bits, reading, values, (low, high)) for bits, reading in kept]
     fits = [fit for n, fit in enumerate(fits) if not _repeats(fit, fits[:n])]
@@ -192,7 +195,7 @@ def _fit(
     within: tuple[int, int],
 ) -> Fit:
     low, high = within
-    hits = _positions(spec, reading, low, high, most=MOST)
+    hits = positions_of(spec, reading, low, high, most=MOST)
     expected = reading.density * (high - low + 1) ** len({c.axis for c in reading.constraints})
     residual = max(
         abs(value.middle - entry)
@@ -214,7 +217,8 @@ def predictions(spec: Any, reading: Interpretation, position: Any) -> list[float
     return values
 
 
-def _positions(spec: Any, reading: Interpretation, low: int, high: int, *, most: int) -> Hits:
+def positions_of(spec: Any, reading: Interpretation, low: int, high: int, *, most: int) -> Hits:
+    """The positions from `low` to `high` that a convention allows, at most `most` of them."""
     axes = spec.matrix.arrangement.axes
     groups = [[c for c in reading.joint if c.axis == a] for a in range(len(axes))]
     if len(axes) == 1:

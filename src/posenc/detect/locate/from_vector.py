@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc.detect.locate.arcs import MOST, TURN, arcs_of, density, refuse
-from posenc.detect.locate.from_values import Constraint, joined, on_axis
+from posenc._core.errors import refuse
+from posenc.detect.locate.arcs import MOST, density
+from posenc.detect.locate.from_values import constraint_of, joined, on_axis
 from posenc.detect.locate.result import Fit, Sibling, siblings
 from posenc.detect.locate.vector_problem import (
     MOST_KEPT,
@@ -27,7 +28,6 @@ from posenc.detect.locate.vector_problem import (
     problem_of,
     rebuilt,
 )
-from posenc.encodings.table.column_phases import FUNCTIONS
 from posenc.functional import table
 
 DRIFT = 1.2e-7  # of angles that were formed in float32, in radians for each radian
@@ -158,23 +158,22 @@ def _listed(
     if model.phases.real or len(model.phases.axes) > 1:
         return None
     low, high = (int(end) for end in within[0])
-    columns, phases = model.columns, model.phases
-    reach = max(abs(low), abs(high)) + abs(phases.start)
-    constraints = []
-    for value, pair, function in zip(sample.values, columns.pair, columns.function, strict=True):
-        if pair >= 0:
-            step = int(phases.steps[function, pair])
-            middle, slack = Decimal(value / model.scale), Decimal(sample.tolerance)
-            arcs = arcs_of(FUNCTIONS[function], middle - slack, middle + slack, reach)
-            constraints.append(
-                Constraint(
-                    0,
-                    FUNCTIONS[function],
-                    step,
-                    tuple(((begin - phases.start * step) % TURN, length) for begin, length in arcs),
-                )
+    phases, slack = model.phases, Decimal(sample.tolerance)
+    columns = zip(sample.values, model.columns.pair, model.columns.function, strict=True)
+    joint = joined(
+        tuple(
+            constraint_of(
+                0,
+                function,
+                int(phases.steps[function, pair]),
+                (Decimal(value / model.scale) - slack, Decimal(value / model.scale) + slack),
+                phases.start,
+                max(abs(low), abs(high)),
             )
-    joint = joined(tuple(constraints)) if all(c.arcs for c in constraints) else None
+            for value, pair, function in columns
+            if pair >= 0
+        )
+    )
     hits = on_axis(list(joint), low, high, MOST_LISTED) if joint else None
     if not joint or not hits or not hits.positions:
         return None
@@ -220,8 +219,10 @@ def _replayed(model: PhaseModel, sample: Sample, hit: Attempt) -> tuple[Attempt,
         abs(hit.scale), 1e-30
     ):
         return None
-    replay = hit._replace(positions=[position], residual=mean, exact=True, total=1)
-    return replay, model._replace(spec=changed)
+    return (
+        hit._replace(positions=[position], residual=mean, exact=True, total=1),
+        model._replace(spec=changed),
+    )
 
 
 def search(
@@ -318,8 +319,8 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
     """The rows of a learned table that are the vector, or the nearest one beyond doubt."""
     limits = spec.limits
     count = math.prod(limits)
-    most = f"at most {MOST_ROWS:,} rows"
-    refuse((count > MOST_ROWS, f"locate({type(spec).__name__})", most, count))
+    refuse((count > MOST_ROWS, f"locate({type(spec).__name__})", f"at most {MOST_ROWS:,} rows",
+            count))  # fmt: skip
     squares, off = np.empty(count), np.empty(count)
     block = max(1, BLOCK // max(1, spec.dim))
     for begin in range(0, count, block):
@@ -344,12 +345,11 @@ def nearest_rows(spec: Any, sample: Sample, params: Mapping[str, Any]) -> tuple[
         rival = _place(limits, rivals[0]), math.sqrt(nearest / width)
     if not exact and bits < CLAIM:
         return ()
-    positions = tuple(_place(limits, k) for k in chosen)
     return (
         Fit(
             (),
             spec,
-            positions,
+            tuple(_place(limits, k) for k in chosen),
             "all",
             2.0 ** -max(bits, 0.0),
             math.sqrt(squares[best] / width),

@@ -12,20 +12,17 @@ import numpy as np
 from posenc import functional
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, SpecError, bad_argument
+from posenc._core.errors import ArgumentError, SpecError, bad_argument, refuse
 from posenc._core.spec.spec import Spec
 from posenc.detect.locate import from_rotated_pair, from_values, from_vector, vector_problem
-from posenc.detect.locate.arcs import read_value, refuse
-from posenc.detect.locate.result import Fit, Location, Sibling, scale_of
+from posenc.detect.locate.arcs import read_value
+from posenc.detect.locate.result import FARTHEST, Fit, Location, Sibling, scale_of
 from posenc.detect.locate.sentences import of_values, of_vector
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.table.base import TableSpec
+from posenc.encodings.api import RotarySpec, TableSpec
 from posenc.encodings.table.column_phases import columns_of, inner, phases_of, sinusoids
 from posenc.encodings.table.learned import Learned
 
-FARTHEST = 2**31 - 1
 CONVENTIONS = ("siblings", "stated")
-ONE = "Locate one vector at a time."
 
 
 @checked_call
@@ -68,7 +65,7 @@ def locate(
         The least and the largest position. By default 0 to 2**31 - 1 for values, the same with
         both signs for vectors, and one wavelength of the slowest pair for real coordinates.
     conventions : {"siblings", "stated"}
-        Whether to try siblings of the stated convention.
+        Whether to try conventions beside the stated one, its siblings.
 
     Returns
     -------
@@ -117,7 +114,14 @@ def _named(spec: Any) -> str:
 
 def _check(spec: Any, conventions: str) -> None:
     name = (spec if isinstance(spec, type) else type(spec)).__name__
-    refuse((not isinstance(spec, Spec), "locate", "a spec such as posenc.Sinusoidal(512)", name))
+    refuse(
+        (
+            not isinstance(spec, Spec),
+            "locate",
+            "a spec first, as in locate(posenc.Sinusoidal(512), row)",
+            name,
+        )
+    )
     caller, table = _named(spec), inner(spec)
     rotary = isinstance(spec, RotarySpec)
     refuse(
@@ -135,8 +139,8 @@ def _check(spec: Any, conventions: str) -> None:
         "relative": "It knows distances of queries and keys; no number of it has a position.",
         "rotary": "Its pairs mix the axes, so no coordinate can be found by itself.",
     }.get(spec.kind, "Nothing is known of how its rows follow from positions.")
-    other = not (angles or isinstance(table, Learned))
-    refuse((other, caller, "an encoding whose rows can be inverted", spec.kind, todo))
+    refuse((not (angles or isinstance(table, Learned)), caller,
+            "an encoding whose rows can be inverted", spec.kind, todo))  # fmt: skip
 
 
 # --- values ---------------------------------------------------------------------------------------
@@ -171,10 +175,11 @@ def _of_values(
          "single values, which fit infinitely many real coordinates", "Give a whole vector."),
     )  # fmt: skip
     phases_of(table)
-    for dimension in values:
-        refuse((columns_of(table).pair[dimension] < 0, caller,
-                "a dimension that holds a sine or cosine",
-                f"{dimension}, which is zero in every row"))  # fmt: skip
+    refuse(*(
+        (columns_of(table).pair[dimension] < 0, caller, "a dimension that holds a sine or cosine",
+         f"{dimension}, which is zero in every row")
+        for dimension in values
+    ))  # fmt: skip
     low, high = _range(within, (0, FARTHEST), caller, whole=True)
     fits, tried = from_values.search(table, values, int(low), int(high), conventions)
     location = Location(fits, table, (low, high), tried)
@@ -190,9 +195,11 @@ def _range(
     except (TypeError, ValueError):
         fine = False
     where, ends = f"{caller}: within", "two numbers, the least and the largest position"
-    refuse((not fine, where, ends, repr(within)))
-    refuse((within is not None and max(abs(low), abs(high)) > 2**40, where,
-            "positions up to 2**40", repr(within)))  # fmt: skip
+    refuse(
+        (not fine, where, ends, repr(within)),
+        (fine and within is not None and max(abs(low), abs(high)) > 2**40, where,
+         "positions up to 2**40", repr(within)),
+    )  # fmt: skip
     return (math.ceil(low), math.floor(high)) if whole else (low, high)
 
 
@@ -210,12 +217,12 @@ def _sample(x: Any, name: str) -> vector_problem.Sample:
         values = np.asarray(x).astype(np.float64, copy=False)
     except (TypeError, ValueError):
         raise bad_argument(caller, "an array of numbers", type(x).__name__) from None
-    dtypes, several = vector_problem.FLOOR, values.ndim != 1 or not values.size
     refuse(
-        (dtype not in dtypes, caller, " or ".join(dtypes), dtype),
-        (several, caller, "one vector (dim,)", f"shape {values.shape}", ONE),
+        (dtype not in vector_problem.FLOOR, caller, " or ".join(vector_problem.FLOOR), dtype),
+        (values.ndim != 1 or not values.size, caller, "one vector (dim,)",
+         f"shape {values.shape}", "Locate one vector at a time."),
         (not np.isfinite(values).all(), caller, "finite numbers", "NaN or infinity"),
-    )
+    )  # fmt: skip
     return vector_problem.Sample(
         values, dtype, float(np.abs(values).max()), _narrowest(values, dtype)
     )
@@ -298,11 +305,15 @@ def _of_zeros(table: Any, ranges: Mapping[int, tuple[float, float]]) -> Location
     """The row of padding, where the table has one."""
     pad = getattr(getattr(table, "arrangement", None), "pad", None)
     if pad is None:
-        story = "No such position: all entries are zero, and no row of the table is."
-        return Location((), table, ranges[0], 1, (story,))
+        return Location(
+            (), table, ranges[0], 1,
+            ("No such position: all entries are zero, and no row of the table is.",),
+        )  # fmt: skip
     place = pad - table.arrangement.start
-    fit = Fit((), table, (place,), "all", 0.0, 0.0, 1000.0)
-    return Location((fit,), table, ranges[0], 1, (f"Position {place}: it is padding.",))
+    return Location(
+        (Fit((), table, (place,), "all", 0.0, 0.0, 1000.0),), table, ranges[0], 1,
+        (f"Position {place}: it is padding.",),
+    )  # fmt: skip
 
 
 def _ranges(
@@ -330,7 +341,7 @@ def _of_turned(
 ) -> Location:
     caller = _named(spec)
     refuse((before is None, caller, "`before` and `x`", "x alone",
-            "An angle shows beside what was turned alone: give the query or key as before=."),
+            "An angle shows only beside what was turned: give the query or key as before=."),
     )  # fmt: skip
     other = _sample(before, "before")
     from_rotated_pair.check_pair(spec, other.values, sample.values)

@@ -17,6 +17,8 @@ from posenc._core.spec.spec import Spec
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.encodings.table.timestep import Timestep
 
+FARTHEST = 2**31 - 1  # what is looked at without a range
+LEAST_BITS = math.log2(20)  # of a fit that chance does not explain
 DEPTH = 2  # deviations at once, the way of reading digits not counted
 CUT = "the digits are cut, not rounded"
 FROM_ONE = "dimensions are counted from 1"
@@ -99,10 +101,17 @@ class Fit(Displayed):
         """Expected number of hits as good as this one by chance, among all that were tried."""
         return 2.0 ** -min(max(self.bits, -1000.0), 1000.0)
 
+    @property
+    def alone(self) -> bool:
+        """Whether no other position of the range fits under this convention."""
+        return len(self.positions) == 1 and self.listed == "all"
+
 
 @dataclass(frozen=True)
 class Location(Displayed):
     """Where numbers come from, by every convention that was tried, the least accidental first.
+
+    A convention that is not stated and that chance may give stands behind the stated one.
 
     Parameters
     ----------
@@ -122,7 +131,7 @@ class Location(Displayed):
     >>> import posenc
     >>> found = posenc.locate(posenc.Sinusoidal(16, base=100), "0.85", at=3)
     >>> found.position, found.settled, found.story[0]
-    (1, True, 'Position 1.')
+    (1, False, 'Position 1.')
     """
 
     fits: tuple[Fit, ...]
@@ -133,7 +142,7 @@ class Location(Displayed):
 
     @property
     def best(self) -> Fit | None:
-        """The fit that is least likely by chance."""
+        """The first fit: the least likely by chance, or the stated one where chance gives all."""
         return self.fits[0] if self.fits else None
 
     @property
@@ -175,9 +184,8 @@ class Location(Displayed):
 
     @property
     def settled(self) -> bool:
-        """Whether the best fit is a claim: expected by chance less than once in 20."""
-        best = self.best
-        return best is not None and best.bits > math.log2(20)
+        """Whether the best fit is one position, expected by chance less than once in 20."""
+        return self.best is not None and self.best.alone and self.best.bits > LEAST_BITS
 
     def __str__(self) -> str:
         return "\n".join(self.story)
@@ -190,25 +198,24 @@ class Location(Displayed):
             "within": list(self.within),
             "conventions_tried": self.tried,
             "margin_bits": None if math.isinf(self.margin) else self.margin,
-            "fits": [_described(fit) for fit in self.fits],
+            "fits": [
+                {
+                    "convention": list(fit.convention) or ["as stated"],
+                    "positions": [_plain(position) for position in fit.positions],
+                    "listed": fit.listed,
+                    "expected_by_chance": fit.expected,
+                    "residual": fit.residual,
+                    "bits": fit.bits,
+                    "rival": None
+                    if fit.rival is None
+                    else {"position": _plain(fit.rival[0]), "residual": fit.rival[1]},
+                    "spec": fit.spec.to_dict(),
+                }
+                for fit in self.fits
+            ],
             "stated": self.stated.to_dict(),
             "story": list(self.story),
         }
-
-
-def _described(fit: Fit) -> dict[str, Any]:
-    return {
-        "convention": list(fit.convention) or ["as stated"],
-        "positions": [_plain(position) for position in fit.positions],
-        "listed": fit.listed,
-        "expected_by_chance": fit.expected,
-        "residual": fit.residual,
-        "bits": fit.bits,
-        "rival": None
-        if fit.rival is None
-        else {"position": _plain(fit.rival[0]), "residual": fit.rival[1]},
-        "spec": fit.spec.to_dict(),
-    }
 
 
 def _plain(position: Any) -> Any:
@@ -270,7 +277,12 @@ def siblings(spec: Any, *, of: Literal["values", "vectors"]) -> list[Sibling]:
     """The stated convention, then those that differ from it in one and in two ways."""
     groups: list[list[dict[str, Any]]] = [ladders_of(spec)]
     if isinstance(spec, Sinusoidal | Timestep):
-        groups += [_orders(spec), [{"words": (SWAPPED,), "roles": "swapped"}]]
+        orders = [
+            {"words": (words,), "order": order}
+            for order, words in ORDERS.items()
+            if order != spec.order and (isinstance(spec, Sinusoidal) or order != "interleaved")
+        ]
+        groups += [orders, [{"words": (SWAPPED,), "roles": "swapped"}]]
     if of == "values":
         groups.append([{"words": (FROM_ONE,), "counted_from": 1}])
         groups += [_scales(spec), _starts(spec)] if isinstance(spec, Sinusoidal) else []
@@ -299,14 +311,6 @@ def ladders_of(spec: Any) -> list[dict[str, Any]]:
         {"words": (name,), "ladder": other}
         for name, other in changed.items()
         if other != ladder and (isinstance(spec, Sinusoidal) or not other.cos_shift)
-    ]
-
-
-def _orders(spec: Sinusoidal | Timestep) -> list[dict[str, Any]]:
-    return [
-        {"words": (words,), "order": order}
-        for order, words in ORDERS.items()
-        if order != spec.order and (isinstance(spec, Sinusoidal) or order != "interleaved")
     ]
 
 

@@ -9,8 +9,23 @@ from typing import Any
 
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.locate.arcs import Interval
-from posenc.detect.locate.from_values import Interpretation, predictions, readings, up_to
-from posenc.detect.locate.result import CUT, EXPLANATIONS, SWAPPED, Fit, Location, scale_of
+from posenc.detect.locate.from_values import (
+    Interpretation,
+    positions_of,
+    predictions,
+    readings,
+    up_to,
+)
+from posenc.detect.locate.result import (
+    CUT,
+    EXPLANATIONS,
+    FARTHEST,
+    LEAST_BITS,
+    SWAPPED,
+    Fit,
+    Location,
+    scale_of,
+)
 from posenc.encodings.table.column_phases import columns_of
 
 # --- values ---------------------------------------------------------------------------------------
@@ -20,19 +35,28 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
     """The story of values at dimensions."""
     low, high = result.within
     best, stated = result.best, result.as_stated
-    if best is None:
-        span = f"from {_place(low)} to {_place(high)}"
-        yield f"No position {span} has such values, under any convention that was tried."
-        yield _none_as_stated(values, result)
-        return
     by_words = {
         r.words: r
         for r in readings(result.stated, values, max(abs(int(low)), abs(int(high))), "siblings")
     }
-    yield f"Position {_place(best.positions[0])}{_if(best)}."
+    span = f"from {_place(low)} to {_place(high)}"
+    if best is None:
+        tried = "under any convention that was tried" if result.tried > 1 else "as stated"
+        yield f"No position {span} has such values, {tried}{_beyond(result, by_words)}."
+        size = abs(scale_of(result.stated))
+        large = [v.text for v in values.values() if abs(v.middle) > size]
+        yield (
+            f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
+            if large
+            else "A larger range, or fewer digits, may have one."
+        )
+        return
+    doubt = "; but chance alone may give this" if best.bits <= LEAST_BITS else ""
+    front = "No position as stated; position" if doubt and stated is None else "Position"
+    yield f"{front} {_place(best.positions[0])}{_if(best)}{doubt}."
     yield from _worked(result, best, by_words[best.convention], values)
     if stated is None:
-        yield "With the formula as stated: no position of the range."
+        yield f"With the formula as stated: no position {span}{_beyond(result, by_words)}."
     elif stated is not best:
         yield f"With the formula as stated: position {_place(stated.positions[0])}."
         yield from _worked(result, stated, by_words[()], values)
@@ -46,13 +70,14 @@ def of_values(result: Location, values: Mapping[int, Interval]) -> Iterator[str]
             yield f"  position {_place(fit.positions[0])}{_if(fit)} ({_chance(fit)})"
 
 
-def _none_as_stated(values: Mapping[int, Interval], result: Location) -> str:
-    size = abs(scale_of(result.stated))
-    large = [v.text for v in values.values() if abs(v.middle) > size]
-    return (
-        f"{', '.join(large)}: a sine or cosine of this table is at most {size:g} in size."
-        if large
-        else "A larger range, or fewer values at once, may have one."
+def _beyond(result: Location, by_words: Mapping[tuple[str, ...], Interpretation]) -> str:
+    """Which position outside the range the stated formula has."""
+    least = 0 if result.within[0] >= 0 else -FARTHEST
+    return "".join(
+        f"; the nearest to 0 is {_place(place)}"
+        for words, reading in by_words.items()
+        if not words
+        for place in positions_of(result.stated, reading, least, FARTHEST, most=1).positions
     )
 
 
@@ -70,12 +95,14 @@ def _worked(
         p = position[c.axis] if isinstance(position, tuple) else position
         digits = (value.places or 7) + 2
         formula = _formula(result.stated, reading, dimension, c.function, p)
-        yield f"  {formula} = {received:.{digits}f}   ({value.text} given)"
+        low, high = (reading.digits == "cut" and value.cut) or (value.low, value.high)
+        ends = "" if value.places is None else f": from {low:f} to {high:f}"
+        yield f"  {formula} = {received:.{digits}f}   ({value.text} given{ends})"
     upto = up_to(position, *map(int, result.within))
     tried = max(1, round(fit.chance / (upto * reading.density)))
     yield (
-        f"  {_chance(fit)}: {upto:,.0f} position{'s' if upto > 1 else ''} up to it, of which a "
-        f"share of {reading.density:.3g} fits; {_conventions(tried)} tried"
+        f"  {_chance(fit)}: of all integers a share of {reading.density:.3g} fits, and this is "
+        f"among the first {upto:,.0f}; {_conventions(tried)} tried"
     )
 
 
@@ -118,17 +145,23 @@ def _at_the_same_place(
 
 def _uniqueness(result: Location, best: Fit, values: Mapping[int, Interval]) -> Iterator[str]:
     """How many positions fit, and what would leave one."""
-    low, high = result.within
-    if len(best.positions) == 1 and best.listed == "all":
-        yield f"No other position from {_place(low)} to {_place(high)} fits under that convention."
+    span = "from {} to {}".format(*map(_place, result.within))
+    if best.alone:
+        yield f"No other position {span} fits under that convention."
         return
     count = f"{len(best.positions):,}" if best.listed == "all" else f"About {best.expected:,.0f}"
     listed = ", ".join(map(_place, best.positions[1:4]))
-    yield f"{count} positions from {_place(low)} to {_place(high)} fit; the next are {listed}."
+    yield (
+        f"{count} positions {span} fit{' under that convention' if best.convention else ''}; "
+        f"the next are {listed}."
+    )
     places = [v.places for v in values.values() if v.places is not None]
     if len(values) == 1 and places and len(result.stated.axes) == 1:
         digits = places[0] + math.ceil(math.log10(max(best.expected, 2.0)) + 1)
-        yield f"{digits} digits, or the value of another dimension, would leave one."
+        yield (
+            f"{digits} digits of the number itself, without added zeros, or the value of another "
+            "dimension, would leave one."
+        )
     else:
         yield "More digits, or values at more dimensions, would leave one."
 

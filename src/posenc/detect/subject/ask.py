@@ -14,7 +14,7 @@ import numpy as np
 
 from posenc._core.errors import ArgumentError, mismatch, one_of
 from posenc._core.guard import foreign
-from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, NO_CODE, numbers, parts_of
+from posenc.detect.subject.arrays import LAYOUTS, LIBRARIES, NO_CODE, NO_NAMES, numbers, parts_of
 from posenc.detect.subject.calling import rows_made
 from posenc.detect.subject.code import (
     LONGEST,
@@ -30,15 +30,7 @@ from posenc.detect.subject.code import (
     tabled,
 )
 from posenc.detect.subject.discovery import Found, Search
-from posenc.detect.subject.forms import (
-    PROTOCOL,
-    CallCounter,
-    Form,
-    Inquiry,
-    as_built,
-    call,
-    known,
-)
+from posenc.detect.subject.forms import PROTOCOL, CallCounter, Form, Inquiry, as_built, call, known
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
@@ -113,25 +105,29 @@ def ask(
 
 
 @foreign("ask")
-def asked(target: Any, *, axes: int = 1, **options: Any) -> Subject:
-    """`ask`, with positions of several axes."""
+def asked(
+    target: Any, *, axes: int = 1, places: Any = None, headed: bool = False, **options: Any
+) -> Subject:  # fmt: skip
+    """`ask`, with positions of several axes or that number places, or heads that differ."""
     if isinstance(target, Subject):
         return target
-    other = next((text for kind, text in NO_CODE.items() if isinstance(target, kind)), "")
-    refuse_if(other, f"ask: expected code, got {other}.")
-    search = Search(CallCounter(), axes=axes, **options)
-    if hasattr(target, "answer") and hasattr(target, "build"):
-        return _of_battery(target, search)
     if isinstance(target, Mapping) and {*RECORDED} <= {*target}:
         target = tuple(target[name] for name in RECORDED)
-    if isinstance(target, (tuple, list)) and len(target) == 3 and not any(map(callable, target)):
+    arrays = isinstance(target, (tuple, list)) and not any(map(callable, target))
+    other = next((text for kind, text in NO_CODE.items() if isinstance(target, kind)), "")
+    if arrays and isinstance(target, tuple) and len(target) != 3:
+        other = NO_NAMES
+    refuse_if(other, f"ask: expected code, got {other}.")
+    search = Search(CallCounter(), axes=axes, places=places, headed=headed, **options)
+    if hasattr(target, "answer") and hasattr(target, "build"):
+        return _of_battery(target, search)
+    if arrays and len(target) == 3:
         return _of_recording([*map(numbers, target)], search)
     make, is_anew = _codes(target, search)
-    codes = list(make())
-    choice, others = _best(codes, search)
+    choice, others = _best(codes := list(make()), search)
     if choice is None:
         raise _refusal(target, codes, search)
-    subject = _subject_of(choice, search, others)
+    subject = _subject_of(choice, search, others if places is None else None)
     subject._target, subject._options = target, options
     subject._anew = functools.partial(_anew, subject, make) if is_anew else None
     return subject
@@ -200,7 +196,8 @@ def _best(
 
     def others() -> Iterator[Found]:
         search.began, most = time.monotonic(), search.counter.calls + OTHERS
-        search.library = None if best is None else best.form.library
+        search.best = None if best is None else best.form
+        search.library = search.best and search.best.library
         few = itertools.takewhile(lambda _: search.counter.calls <= most, rest)
         yield from (choice for choice in few if best is not None and _alike(choice, best))
 
@@ -238,7 +235,9 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     else:
         takes = {"rotary": "(x, positions)", "bias": "(q_positions, k_positions)"}
         todo = f"Hand over {WORDS[search.kind]} of {takes.get(search.kind, '(positions)')}."
-    refusal = CannotAsk(f"ask: {says}; the first: {own}. {todo}")
+    wide = f" It may have another width than {search.dim}: say `dim`."
+    wide *= bool(re.search(r"broadcast|shape|size|dimension", own))
+    refusal = CannotAsk(f"ask: {says}; the first: {own}.{wide} {todo}")
     refusal.__cause__ = search.error
     refusal.answered = search.answered
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
@@ -299,6 +298,7 @@ def _of_buffers(arrays: Mapping[str, Any]) -> Callee:
     for names, rows in BUFFERS:
         values = [[own[key] for key in own if re.search(name, key)] for name in names]
         if all(values):
+            refuse_if(len(odd := {np.shape(v[0]) for v in values}) > 1, f"ask: shapes {odd} differ")
             return known("table", rows(*(numbers(each[0]) for each in values)), "buffers").code
     expected = "inv_freq, cos_cached and sin_cached, freqs_cis or cos_sin_cache"
     raise CannotAsk(mismatch("ask: buffers", expected, ", ".join(own) or "none"))

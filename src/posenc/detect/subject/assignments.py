@@ -114,7 +114,8 @@ def _said(code: Callee, inside: set[str], biased: bool) -> list[str]:
         return ["positions"] if "x" in inside and "positions" in inside else [named]
     turned = inside & {"x", "qkv"}
     if turned and code.tables is not None:
-        return ["positions" if "positions" in inside else "tables"]
+        # Positions pick rows of whole tables, or are an argument that nobody reads any more.
+        return ["positions", "tables"] if "positions" in inside else ["tables"]
     ways = next(ways for holds, ways in (
         (turned, ("positions", "packed", "offset", "length", "counted")),
         (inside & {*TOKENS}, ("positions", "length", "offset", "counted")),

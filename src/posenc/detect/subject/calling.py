@@ -17,18 +17,23 @@ SQUARE = 2**10  # keys of a bias that has as many queries
 TABLED = 2**17  # rows of a table that is asked by its length
 
 
-def rows_made(form: Form, rows: np.ndarray, counter: CallCounter) -> list[np.ndarray]:
+def rows_made(
+    form: Form, rows: np.ndarray, counter: CallCounter, dtype: str = "float32"
+) -> list[np.ndarray]:
     """What a function of positions makes of rows of them, each (batch or 1, seq, ...)."""
     if len(rows) > 1 and form.place != "bs":
         return [
             np.concatenate(parts)
-            for parts in zip(*[rows_made(form, row[None], counter) for row in rows], strict=True)
+            for parts in zip(
+                *[rows_made(form, row[None], counter, dtype) for row in rows], strict=True
+            )
         ]
     if form.way == "positions":
-        return built(form, Inquiry(None, rows), counter)
+        return built(form, Inquiry(None, rows, dtype), counter)
     end, most = int(rows.max()) + 1, TABLED if form.way == "length" and not form.layout else COUNTED
     refuse_if(end > most, f"{form.code.name} makes rows from 0 on, and {end:,} are too many")
-    return [part[:, rows[0]] for part in built(form, Inquiry(None, np.arange(end)[None]), counter)]
+    line = Inquiry(None, np.arange(end)[None], dtype)
+    return [part[:, rows[0]] for part in built(form, line, counter)]
 
 
 def turn(form: Form, asked: Inquiry, counter: CallCounter) -> list[np.ndarray]:

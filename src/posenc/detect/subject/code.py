@@ -133,7 +133,7 @@ BIASED = re.compile(r"bias|alibi|slope", re.IGNORECASE)
 
 
 class CannotAsk(ArgumentError):  # noqa: N818
-    """Code that no way to ask is known for: what was tried, its own error, what to hand over."""
+    """No call of the code worked: says which were tried, its own error, and what to write."""
 
     answered = False  # whether it answered some call, with what is no encoding
     arguments = 0  # how many it needs

@@ -56,13 +56,15 @@ class Search:
     def __init__(
         self, counter: CallCounter, *, dim: int, heads: int | None = None,
         kind: str | None = None, library: str | None = None, layout: str | None = None,
-        axes: int = 1,
+        axes: int = 1, places: Any = None, headed: bool = False,
     ) -> None:  # fmt: skip
         self.counter, self.dim, self.kind, self.axes = counter, dim, kind, axes
+        self.places, self.headed = places, headed  # whether each head turns in its own way
         self.heads = heads
         self.library, self.layout = library, layout
         self.tried: list[str] = []
         self.answered = False
+        self.best: Form | None = None  # whose further forms are looked for
         self.error: BaseException | None = None  # the first that the code raised
         self.began = time.monotonic()
         rng = np.random.default_rng(0)
@@ -106,7 +108,8 @@ class Search:
                 more = [(s.name, "heads") for s in code.slots if s.role == "heads"] if flat else []
                 own = tuple({**dict(roles), **dict(more)}.items())
                 for place in places_of(layout, way, biased=biased):
-                    form = Form(code, own, library, layout, place, way, self.dim, self.heads or 8)
+                    form = Form(code, own, library, layout, place, way, self.dim, self.heads or 8,
+                                places=self.places)  # fmt: skip
                     if integers == "int64" or (way == "positions" and _named(form)):
                         yield form._replace(integers=integers)
 
@@ -171,7 +174,7 @@ class Search:
                 and _most(zero[:, :, 1:] - zero[:, :, :1]) > 1e-6
             ):
                 found, y = Found("table", form, added=True), zero
-        _moves(y)
+        _moves(y[:, :1] if self.headed else y)
         refuse_if(
             found.added and np.ptp(y, axis=-1).max() <= 1e-6, "it adds one number to all channels"
         )
@@ -212,14 +215,16 @@ class Search:
     ) -> None:  # fmt: skip
         """What stood at some position must come out alike in a second call."""
         line = SECOND.get(form.way, line)
+        # In another layout than the best form's, code may turn tokens by whichever positions.
+        named = _named(form) and (self.best is None or self.best.layout == form.layout)
         try:
             again = second(line)
         except Exception as error:
-            if type(error) is CannotAsk or (form.way == "positions" and not _named(form)):
+            if type(error) is CannotAsk or (form.way == "positions" and not named):
                 raise
             return
         refuse_if(
-            not _follows(first, again, line, _named(form), form.way),
+            not _follows(first, again, line, named, form.way),
             "the same position gets other numbers in another call",
         )
 

@@ -73,6 +73,7 @@ class Form(NamedTuple):
     dim: int = 64
     heads: int = 8
     integers: str = "int64"  # of positions; or lists of them
+    places: Any = None  # coordinates (count, axes) that positions number, where they are no numbers
 
     @property
     def words(self) -> str:
@@ -121,6 +122,7 @@ class Form(NamedTuple):
 
     def placed(self, rows: np.ndarray) -> Any:
         """Positions, or the first of each row, in their shape."""
+        rows = self.coordinates(rows)
         one = rows[0]
         shaped = {
             "bs": rows, "s": one, "1s": one[None], "s1": one[:, None], "": one, "b": rows[:, 0],
@@ -132,9 +134,13 @@ class Form(NamedTuple):
             else carried(shaped, self.library, None if self.integers == "int64" else self.integers)
         )
 
+    def coordinates(self, rows: np.ndarray) -> np.ndarray:
+        """What positions number, where they number something."""
+        return numbered(self.places, rows)
+
     def ends(self, line: Any, axis: int) -> Any:
         """Positions of queries or keys; along their own axis where a score is handed over."""
-        rows = line[0] if len(line) == 1 else line
+        rows = self.coordinates(line[0] if len(line) == 1 else line)
         return carried(np.expand_dims(rows, axis) if self.has("score") else rows, self.library)
 
     def has(self, *roles: str) -> bool:
@@ -218,7 +224,8 @@ VALUES: dict[str, Callable[[Form, Inquiry], Any]] = {
     "mask": lambda form, asked: carried(np.ones(asked.rows.shape[:2], np.int64), form.library),
     "shape": lambda _, asked: asked.rows.shape[:2],
     "distances": lambda form, asked: carried(
-        _keys(asked)[0][None, :] - asked.rows[0][:, None], form.library
+        form.coordinates(_keys(asked)[0])[None, :] - form.coordinates(asked.rows[0])[:, None],
+        form.library,
     ),
     "q_positions": lambda form, asked: form.ends(asked.rows, 1),
     "k_positions": lambda form, asked: form.ends(asked.keys, 0),
@@ -237,6 +244,15 @@ VALUES: dict[str, Callable[[Form, Inquiry], Any]] = {
     "scale": lambda *_: 1.0,
     "layer": lambda form, _: form.code.layer,
 }
+
+
+def numbered(places: np.ndarray | None, rows: np.ndarray) -> np.ndarray:
+    """The places that positions number; positions themselves where they number none."""
+    if places is None:
+        return rows
+    refuse_if(not 0 <= rows.min(initial=0) <= rows.max(initial=0) < len(places),
+              f"there are {len(places):,} places, numbered from 0")  # fmt: skip
+    return np.asarray(places[rows])
 
 
 def _keys(asked: Inquiry) -> np.ndarray:

@@ -19,8 +19,11 @@ DRAWN = 60
 STRETCHES, RUN = 64, 128  # far runs of positions
 SCATTERED, EACH = 16, 512  # calls of far positions that jump
 DTYPES = ("float64", "float16", "bfloat16", "float32")
+OF_HEADS = ("heads", "axes of one size", "fewer heads of keys")  # how many there are is the point
 PLAIN = ("first", "heads", "dtype", "length", "dense", "scattered")  # told by their numbers
 APART = np.array([[2, 5, 5, 1], [0, 1, 2, 3]])  # rows that differ, with a position twice
+# Three rows, as a number of axes may be.
+LEFT_PADDED = np.array([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5], [0, 0, 1, 2, 3, 4]])
 HEADS = (1, 2, 3, 4, 5, 7, 8, 12, 16, 24, 32, 33)
 ONE, WIDE = (1.0,), (1.0, 8192.0)  # the second has squares beyond float16, and no sums
 LARGE = (1.0, 1024.0, 2.0**-16, 2.0**20)  # of the rows of a batch
@@ -77,7 +80,7 @@ class Schedule:
         return [
             Call("first", np.stack([few, few]), heads=3, sizes=LARGE[:2]),
             Call("one token", self.rng.integers(1, end, (1, 1))),
-            Call("repeated positions", np.array([[0, 0, 0, 1, 2, 3], [0, 1, 2, 3, 4, 5]])),
+            Call("repeated positions", LEFT_PADDED),
             Call("repeated positions", np.array([[min(7, end - 1)] * 3])),
             Call("repeated positions", self.rng.integers(0, end, (1, 1)).repeat(5, axis=1)),
             Call("steps of two", np.arange(0, near, 2)[None, :17]),

@@ -6,6 +6,7 @@ of angles in float32.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from posenc import functional
+from posenc._core.errors import PosencError
 from posenc._core.io.files import rounded
 from posenc.detect.subject.plan import Call
 from posenc.encodings.rotary.base import RotarySpec
@@ -111,6 +113,8 @@ class Reach:
         )
         agrees = f"agrees with {self.against} to" if self.against else "agrees to"
         to = f"{agrees} position {self.position:,.12g} ({asked})"
+        if self.positions == 1:
+            to = f"{agrees.removesuffix(' to')} at position {self.position:,.12g} alone"
         return to + ("" if self.differs is None else f", differs at position {self.differs:,.12g}")
 
     def _lengths(self) -> str:
@@ -159,8 +163,7 @@ class Tally:
 
     def add(self, off: np.ndarray, room: np.ndarray, places: np.ndarray, axes: Any) -> float:
         """Note differences at positions, which remain where `axes` are left out; the ratio."""
-        with np.errstate(divide="ignore", invalid="ignore"):
-            each = np.where(off > 0, off / room, 0.0)
+        each = ratios(off, room)
         at = np.unravel_index(int(np.argmax(each)), off.shape)
         if each[at] >= self.worst[0]:
             self.worst = float(each[at]), float(off[at]), float(room[at])
@@ -195,33 +198,53 @@ def _plain(place: np.floating) -> float:
     return int(place) if place == int(place) else float(place)
 
 
+def ratios(off: np.ndarray, room: np.ndarray) -> np.ndarray:
+    """Differences for what is allowed, which is nothing beside NaN."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(off > 0, np.nan_to_num(off / room, nan=np.inf), 0.0)
+
+
 def ratio_of(off: np.ndarray, room: np.ndarray) -> float:
     """The largest difference for what is allowed."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return float(np.where(off > 0, off / room, 0.0).max(initial=0.0))
+    return float(ratios(off, room).max(initial=0.0))
 
 
-def of_spec(spec: Any, kind: str) -> Callable[..., Any]:
-    """What a spec answers to the question of a kind, in float64."""
+def of_spec(spec: Any, kind: str, params: Any = None) -> Callable[..., Any]:
+    """What a spec answers to the question of a kind, in float64, with its first parameters."""
+    how: Any = {"params": params or functional.init(spec), "dtype": "float64"}
     if kind == "bias":
-        return lambda q, k: functional.bias(spec, q, k, dtype="float64")
+        return lambda q, k: functional.bias(spec, q, k, **how)
     if isinstance(spec, RotarySpec) and kind != "table":
         if kind == "rotary":
-            return lambda x, p: functional.rotate(spec, x, positions=p[:, None])
+            return lambda x, p: functional.rotate(
+                spec, x, positions=p[:, None], params=how["params"]
+            )
         fixed = spec.at(1) if spec.needs_length else spec
-        return lambda p: functional.cos_sin(fixed, p, dtype="float64")
-    return lambda p: functional.table(spec, p, dtype="float64")
+        return lambda p: functional.cos_sin(fixed, p, **how)
+    return lambda p: functional.table(spec, p, **how)
 
 
 # --- what arithmetic explains ---------------------------------------------------------------------
 
 
+AT_PLACES = 2.0**-13  # of float32 angles there, of up to some hundred turns
 UNIT = {"float64": 2.0**-24, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 
 
-def _of_bias(_: Call, wanted: np.ndarray) -> np.ndarray:
-    """The rounding of a bias in float32."""
-    return np.asarray(2.0**-20 * np.where(np.isfinite(wanted), np.abs(wanted), 0.0) + 2.0**-21)
+def _of_bias(
+    expected: Callable[..., Any],
+) -> Callable[[Call, np.ndarray], np.ndarray]:
+    """The rounding of a bias in float32, and of its angles, which grows with the distance."""
+
+    def room(call: Call, wanted: np.ndarray) -> np.ndarray:
+        size, drift = np.where(np.isfinite(wanted), np.abs(wanted), 0.0), 0.0
+        q, k = call.rows[0], call.keys[0]  # type: ignore[index]
+        with contextlib.suppress(PosencError):  # where it ends
+            near = [expected(q, k + step) for step in range(4)]
+            drift = np.abs(np.diff(np.nan_to_num(near, posinf=0, neginf=0), axis=0)).max(axis=0)
+        return np.asarray(2.0**-20 * size + 2.0**-21 + np.abs(q[:, None] - k) * drift * 2.0**-22)
+
+    return room
 
 
 def rounding_of(
@@ -229,7 +252,12 @@ def rounding_of(
 ) -> Callable[[Call, np.ndarray], np.ndarray]:
     """Rounding in the dtype, and of angles in float32, for each channel by its own speed."""
     if subject.kind == "bias":
-        return _of_bias
+        return _of_bias(expected)
+    if getattr(expected, "places", None) is not None:
+        return lambda call, wanted: np.asarray(
+            np.maximum(np.abs(wanted).max(axis=-1, keepdims=True), 1.0)
+            * (AT_PLACES + 8 * UNIT[call.dtype])
+        )
     speed = _speeds(subject, expected)
     drift = speed * 2.0**-24 * (4 + 2 * np.abs(np.log(np.where(speed > 0, speed, 1.0))))
 
@@ -252,13 +280,14 @@ def _speeds(subject: Any, expected: Callable[..., Any]) -> np.ndarray:
     starts = 3 * np.arange(8)[:, None] if subject.kind != "rotary" else np.zeros((8, 1), int)
     rows = starts + np.arange(3)
     if subject.kind == "rotary":
-        y = np.asarray(
-            expected(
-                np.random.default_rng(1).normal(size=(8, 1, 1, subject.dim)).repeat(3, axis=2), rows
-            )
-        )[:, 0]
+        shape = 8, getattr(expected, "heads", 0) or 1, 1, subject.dim
+        x = np.random.default_rng(1).normal(size=shape).repeat(3, axis=2)
+        y = np.asarray(expected(x, rows))[:, 0]
     else:
-        each = [expected(row[None]) for row in rows]
+        try:
+            each = [expected(row[None]) for row in rows]
+        except PosencError:  # it ends before: no rows of angles do
+            return np.zeros(2 * subject.dim)
         y = np.concatenate([a if subject.kind == "table" else np.concatenate(a, -1) for a in each])
     sums = (y[:, 1] * (y[:, 0] + y[:, 2])).sum(axis=0)
     return np.asarray(

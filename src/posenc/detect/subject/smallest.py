@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.subject.code import refuse_if
-from posenc.detect.subject.reach import Reach, listed
+from posenc.detect.subject.reach import Reach, listed, ratios
 
 MOST = 120  # calls to make a call smaller
 WRITES = "which writes into the positions that it is given"
@@ -157,6 +157,9 @@ def _nearest(bench: Any, call: Any) -> Any:
         return call
     high = int(min(places[~agree][0], call.rows[0, 0]))
     low = int(places[places < high].max(initial=-1))
+    alone = call._replace(rows=np.array([[1]]))
+    if high > 1 and bench.fails(alone):  # which agrees behind others alone
+        return alone
     near = call._replace(rows=np.array([[high]]))
     call, high = (near, high) if bench.fails(near) else (call, low)
     while high - low > 1:
@@ -223,8 +226,7 @@ def _fewer(rows: np.ndarray, way: str) -> Iterator[np.ndarray]:
 
 def _told(bench: Any, call: Any) -> SmallestCall:
     off, room = bench.differences(call)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        at = np.unravel_index(int(np.argmax(np.where(off > 0, off / room, 0.0))), off.shape)
+    at = np.unravel_index(int(np.argmax(ratios(off, room))), off.shape)
     place, out, wanted = bench.output or (0, off, off)
     same = out.shape == wanted.shape == off.shape
     notes = (
@@ -238,6 +240,7 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         (f"{call.wide} times as wide", call.wide > 1),
         (f"in another form ({call.form.form.words if call.form else ''})", call.form is not None),
         ("answered in another shape", out.shape != wanted.shape),
+        ("of numbers that are NaN or infinite", same and np.isinf(off[at])),
         (WRITES, bench.written),
         (f"of several axes, {str(call.rows.tolist())[:80]}", call.rows.ndim > 2),
     )

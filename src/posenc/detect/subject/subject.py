@@ -174,7 +174,7 @@ class Subject:
             self._rows_as(sin[..., columns], positions),
         )
 
-    def rows(self, positions: Any) -> np.ndarray:
+    def rows(self, positions: Any, *, dtype: str = "float32") -> np.ndarray:
         """Rows of a table, or what is added to x.
 
             rows[s] = table[positions[s]]
@@ -183,6 +183,8 @@ class Subject:
         ----------
         positions : array of int, (seq,) or (batch, seq)
             Which.
+        dtype : str
+            In which they are asked for, where the code has a way to say so.
 
         Returns
         -------
@@ -203,12 +205,12 @@ class Subject:
         """
         self._is("table", "angles")
         if not self._found.added:
-            return self._rows_as(self.built(positions)[0], positions)
+            return self._rows_as(self.built(positions, dtype)[0], positions)
         rows = self._placed(positions)
         return self._rows_as(
             turn(
                 self._found.form,
-                Inquiry(np.zeros((len(rows), 1, rows.shape[1], self.dim)), rows),
+                Inquiry(np.zeros((len(rows), 1, rows.shape[1], self.dim)), rows, dtype),
                 self._counter,
             )[0][:, 0],
             positions,
@@ -342,9 +344,9 @@ class Subject:
             self._others = list(self._others())
         return list(self._others or ())
 
-    def built(self, positions: Any) -> list[np.ndarray]:
+    def built(self, positions: Any, dtype: str = "float32") -> list[np.ndarray]:
         """What a function of positions makes, each (batch or 1, seq, ...)."""
-        return rows_made(self._found.form, self._placed(positions), self._counter)
+        return rows_made(self._found.form, self._placed(positions), self._counter, dtype)
 
     def _columns(self, cos: np.ndarray, sin: np.ndarray) -> slice:
         """One column of each pair, where the first call has two that are alike for each."""

@@ -36,14 +36,14 @@ ENOUGH = 3  # calls that differ, after which only near positions are asked
 
 def survey(
     subject: Any, expected: Any, *, end: int = 2**20, seconds: float = 10, seed: int = SEED,
-    allowed: Any = None,
+    allowed: Any = None, gaps: bool = False,
 ) -> Survey:  # fmt: skip
-    """`Subject.survey`; `allowed` (x, y, positions, dtype) is what arithmetic explains."""
+    """`Subject.survey`; `allowed` is what arithmetic explains; `gaps`: NaN is like NaN."""
     if isinstance(expected, Spec):
         expected = of_spec(expected, subject.kind)
     if not callable(expected):
         raise bad_argument("survey: expected", "a spec or a function", repr(expected))
-    return Bench(subject, expected, allowed, np.random.default_rng(seed)).held(end, seconds)
+    return Bench(subject, expected, allowed, np.random.default_rng(seed), gaps).held(end, seconds)
 
 
 def differs(subject: Any, expected: Any, allowed: Any, places: np.ndarray) -> bool:
@@ -56,10 +56,12 @@ class Bench:
     """What was compared so far."""
 
     def __init__(
-        self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator
-    ) -> None:
+        self, subject: Any, expected: Callable[..., Any], allowed: Any, rng: np.random.Generator,
+        gaps: bool = False,
+    ) -> None:  # fmt: skip
         self.began = time.monotonic()
         self.subject, self.expected, self.rng = subject, expected, rng
+        self.heads = getattr(expected, "heads", 0)  # where each turns in its own way
         self.tally, self.before = Tally(), subject.calls
         self.output: tuple[int, np.ndarray, np.ndarray] | None = None  # the worst of the last call
         self.written = False  # whether the last call changed its positions
@@ -76,6 +78,7 @@ class Bench:
         wide = subject.dim * 2
         self.mixed = rng.choice([-1.0, 1.0], wide) * rng.uniform(0.7, 1.0, wide)
         self.coarse = coarse_of(subject, self.x(plan.Call("", np.arange(9)[None])))
+        self.gaps = gaps
         self.allowed = rounding_of(subject, expected) if allowed is None else self._by(allowed)
         if self.coarse != "float64":
             fine, unit = self.allowed, 8 * UNIT[self.coarse]
@@ -103,6 +106,8 @@ class Bench:
         end = self._end(end + 1)
         self.limit = min(end, self.limit)
         calls = [self._on_axes(call) for call in plan.Schedule(self.subject, self.rng).calls(end)]
+        if self.heads:
+            calls = [c._replace(heads=self.heads) for c in calls if c.kind not in plan.OF_HEADS]
         planned = len({c.length for c in calls if c.kind == "length"})
         looks = [self._in_time(call) for call in calls
                  if len(self.wrong) <= ENOUGH or call.kind == "dense"]  # fmt: skip
@@ -162,8 +167,8 @@ class Bench:
         most = min(end, ENDS[0]) if self.subject.kind == "bias" else end
         ends = [(last, last - 2) for last in (most, *(n for n in ENDS if n < most))]
         # Code without positions answers for sequences from 0 on; by chance for as many as channels.
-        # Rows made from 0 on that are too few are those of a table that ends.
-        ending = self.subject.kind == "table" and self.subject._found.form.way == "length"
+        form = self.subject._found.form  # whose rows from 0 on may be those of a table that ends
+        counts = self.subject.kind not in ("rotary", "bias") and form.way == "length"
         too_many = most + 1
         for last, first in (*ends, *((n, 0) for n in (self.limit, 1000, 300, 60) if n < most)):
             if (error := self._failure(first, last)) is None:
@@ -173,7 +178,7 @@ class Bench:
                 self.refused |= {"end": f"{why}; asked to {end - 1:,}"} if why else {}
                 return end
             why, too_many = why or f"positions to {last - 1:,} ({said(error)})", last
-            if isinstance(error, OtherShape) and not ending:
+            if isinstance(error, OtherShape) and not (counts or form.code.tables):
                 break  # of more tokens it may be a square, which memory cannot hold
         self.refused["end"] = why
         return ENDS[-1]
@@ -196,21 +201,16 @@ class Bench:
     def x(self, call: plan.Call) -> np.ndarray:
         """Inputs (batch, heads, seq, channels), the first of them alike in calls of any size."""
         batch, seq = call.rows.shape[:2]
-        shape = batch, call.heads, seq, self.subject.dim * call.wide
+        shape = batch, self.heads or call.heads, seq, self.subject.dim * call.wide
         if call.plain:
             return np.ones(shape)
         if call.kind == "smaller":  # numbers that a program can draw, too
             x = np.random.default_rng(0).normal(size=shape)
         else:
-            x = self.signs[np.arange(batch) % 4, : call.heads][
-                :, :, np.arange(seq) % (plan.DENSE + 2)
-            ]
+            sizes = zip(shape[:3], self.signs.shape, strict=False)
+            x = self.signs[np.ix_(*(np.arange(count) % drawn for count, drawn in sizes))]
             x = x * self.mixed[: shape[-1]]
-        return np.asarray(
-            (x * np.resize(call.sizes, batch)[:, None, None, None])
-            .astype(np.float32)
-            .astype(np.float64)
-        )
+        return rounded(x * np.resize(call.sizes, batch)[:, None, None, None], "float32")
 
     def _answer(self, call: plan.Call) -> Any:
         """What it answers, as a list of arrays."""
@@ -301,7 +301,9 @@ class Bench:
                 self.output = place, out, wanted
                 return np.array([[np.inf]]), np.array([[0.0]])
             with np.errstate(invalid="ignore"):
-                off = np.where(out == wanted, 0.0, np.abs(out - wanted))
+                alike = (out == wanted) | (self.gaps & np.isnan(out) & np.isnan(wanted))
+                alike |= np.isinf(out) & (out == rounded(wanted, call.dtype))
+                off = np.where(alike, 0.0, np.abs(out - wanted))
             off = np.where(np.isnan(off), np.inf, off)
             room = np.broadcast_to(self.allowed(call, wanted), off.shape)
             if best is None or ratio_of(off, room) > ratio_of(*best):

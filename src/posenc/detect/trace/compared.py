@@ -76,8 +76,10 @@ def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, l
     )
     spec = question.spec
     if spec is not None and turned.width < spec.dim <= turned.heads * turned.width:
-        text = f"not compared: {spec.dim} channels turn, which are more than a head has"
-        return HeadReading(turned.groups[0], why=text), []
+        return HeadReading(
+            turned.groups[0],
+            why=f"not compared: {spec.dim} channels turn, which are more than a head has",
+        ), []
     # Of as many heads, those that agree are the others' measure.
     readings = sorted(
         (_read(group, question) for group in turned.groups),
@@ -113,8 +115,10 @@ def _read(group: HeadTurns, question: TurnQuestion) -> HeadReading:
             (fault,) * question.still, note,
         )  # fmt: skip
     if spec.parameters() or spec.quarters:
-        text = f"not compared: angles of {type(spec).__name__} differ by head, or are learned"
-        return HeadReading(group, why=text)
+        return HeadReading(
+            group,
+            why=f"not compared: angles of {type(spec).__name__} differ by head, or are learned",
+        )
     values = of_pairs(group, spec, question)
     return _otherwise(group, question) if values is None else _angles(group, values, question)
 
@@ -220,9 +224,11 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     wrong, off = (np.asarray(pairs.any(axis=own)) for own in (-1, (0, 1)))
     if not wrong.any():
         still = np.ones_like(values)  # what does not turn at all
-        turns_here = _wrong(spec, still, question).any()
-        seen = HeadReading(group, spec, question.places)
-        return seen if turns_here else HeadReading(group, why=UNTOLD)
+        return (
+            HeadReading(group, spec, question.places)
+            if _wrong(spec, still, question).any()
+            else HeadReading(group, why=UNTOLD)
+        )
     if not _wrong(spec, values.conj(), question).any():
         return HeadReading(
             group, spec, question.places, (TensorFault("pairing.direction", "forward", "backward"),)
@@ -242,8 +248,9 @@ def _angles(group: HeadTurns, values: np.ndarray, question: TurnQuestion) -> Hea
     rows = _why(values, question, wrong if some else question.counted)
     if not rows or any(UNNAMED.search(row.b) for row in rows):
         if moved is None and not some and (other := _other(group, values, question)) is not None:
-            differences = tuple(_differing(spec, other, question.width))
-            moved = HeadReading(group, other, question.places, differences)
+            moved = HeadReading(
+                group, other, question.places, tuple(_differing(spec, other, question.width))
+            )
         if moved is not None:
             return moved
     few = off.sum() <= max(1, min(sentences.FEW, len(off) // 4))

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, PosencError, bad_data, mismatch, refuse_data
+from posenc._core.errors import PosencError, refuse, refuse_data
 from posenc._core.io import inputs
 from posenc._core.io.checkpoints import Array, open_store
 from posenc.detect.contract.comparison.fields import variants
@@ -30,7 +30,6 @@ from posenc.detect.fit import tolerances
 from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.turns import PairTurns, allowed, of_rotations
 from posenc.detect.fit.turns import expected as expected_turns
-from posenc.detect.subject import refuse_if
 from posenc.detect.trace.compared import pairs_of
 from posenc.detect.trace.expected import ExpectedPlaces, expectations, of_queries, places_of
 from posenc.detect.trace.findings import Seen, judge
@@ -79,13 +78,9 @@ class Dump(NamedTuple):
 
 def of_folder(path: str | os.PathLike[str], expected: Any) -> Trace:
     """`posenc.trace_folder`."""
-    sides = "a config, a contract, a plan, a spec, or another trace"
-    refuse_if(
-        expected is None,
-        mismatch(f"{CALLER}: {path}: what these dumps are held against", sides, "None",
-                 "Give it as expected=. A folder of a model has a config.json."),
-        ArgumentError,
-    )  # fmt: skip
+    refuse((expected is None, f"{CALLER}: {path}: what these dumps are held against",
+            "a config, a contract, a plan, a spec, or another trace", "None",
+            "Give it as expected=. A folder of a model has a config.json."))  # fmt: skip
     source = inputs.named(path, CALLER)
     dumps, unseen = _read(Path(source))
     against = expectations(expected, None)
@@ -201,9 +196,10 @@ def _read(path: Path) -> tuple[list[Dump], list[str]]:
         for (layer, tensor, when), after in sorted(arrays.items(), key=lambda item: str(item[0]))
         if when == "after" and layer is not None and (layer, tensor, "before") in arrays
     ]  # fmt: skip
-    if not dumps:
-        received = "no such two" if arrays else "; ".join(unread[:6]) or "nothing"
-        raise bad_data(str(path), "a query or key before it turns and after", received, TODO)
+    refuse_data(
+        not dumps, str(path), "a query or key before it turns and after",
+        "no such two" if arrays else "; ".join(unread[:6]) or "nothing", TODO,
+    )  # fmt: skip
     both = {(dump.layer, dump.tensor) for dump in dumps}
     return dumps, [*unread, *(
         f"layer {layer}, {tensor}, of which only the one {when} it turns is there"
@@ -217,9 +213,9 @@ def _arrays(path: Path) -> Iterator[tuple[str, Array, Place | None]]:
     names: Any = {}
     if (other := (path if folder else path.parent) / NAMES).exists():
         names = inputs.parse(inputs.text_of(other, inputs.CONFIG), str(other), inputs.CONFIG)
-        texts = isinstance(names, dict) and all(isinstance(name, str) for name in names.values())
         refuse_data(
-            not texts, str(other), "an object of texts, a name for the name of each array",
+            not isinstance(names, dict) or {*map(type, names.values())} - {str},
+            str(other), "a JSON object of strings, a name for each array",
             repr(names)[:80],
         )  # fmt: skip
     for file in sorted(f for f in path.iterdir() if f.suffix in ENDINGS) if folder else [path]:
@@ -259,7 +255,7 @@ def _arranged(dumps: Sequence[Dump], width: int | None, caller: str) -> list[Dum
     shapes = ", ".join(dict.fromkeys(str(dump.before.shape) for dump in dumps))
     refuse_data(
         not tokens, caller,
-        f"queries, keys and positions of one number of tokens, in heads of {width or '?'}",
+        f"as many positions as queries and keys have tokens, in heads of {width or '?'}",
         f"arrays of shape {shapes}",
         "Layouts that are known: (rows, heads, tokens, channels), heads and tokens exchanged, "
         "heads joined, or axes in the order of ggml.",

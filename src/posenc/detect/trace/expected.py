@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, DataError, PosencError, mismatch
+from posenc._core.errors import DataError, PosencError, refuse
 from posenc._core.io.inputs import load
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
@@ -22,10 +22,8 @@ from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import described
 from posenc.detect.facts import Facts, facts
-from posenc.detect.subject import refuse_if
 from posenc.detect.trace.result import UNTURNED, Trace
-from posenc.encodings.bias.base import BiasSpec
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.encodings.api import BiasSpec, RotarySpec
 
 
 class Expected(NamedTuple):
@@ -69,8 +67,9 @@ def expectations(expected: Any, model: Any) -> Expectations:
             own = load(model, "trace") if isinstance(config, Mapping) else config
             read = None if own is None else facts(own).plan
         except PosencError as error:
-            note = f"what it is held against, because its config cannot be read: {error}"
-            return Expectations("", NOTHING, [note])
+            return Expectations("", NOTHING, [
+                f"what it is held against, because its config cannot be read: {error}"
+            ])  # fmt: skip
         return Expectations("", NOTHING) if read is None else _of_reading(read, "its config")
     if isinstance(expected, (str, Path)):
         # A config that leaves something open is read below, as far as it can be.
@@ -93,16 +92,15 @@ def expectations(expected: Any, model: Any) -> Expectations:
             return Expectations("the plan", {"": functools.partial(_listed, layers)})
         case Facts():
             expected = expected.reading
-    refuse_if(
+    refuse((
         isinstance(expected, type)
         or not (isinstance(expected, (Mapping, str, Path)) or hasattr(expected, "to_dict")),
-        mismatch("trace: what it is held against",
-                 "a config, a plan, a spec, facts, or another trace",
-                 type(expected).__name__),
-        ArgumentError,
-    )  # fmt: skip
-    plan = expected if isinstance(expected, Reading) else facts(expected).plan
-    return _of_reading(plan, "the config")
+        "trace: what it is held against", "a config, a plan, a spec, facts, or another trace",
+        type(expected).__name__,
+    ))  # fmt: skip
+    return _of_reading(
+        expected if isinstance(expected, Reading) else facts(expected).plan, "the config"
+    )
 
 
 def _of_specs(specs: list[Spec]) -> Expected:
@@ -199,14 +197,12 @@ def places_of(inputs: Any, positions: Any, sequences: int) -> ExpectedPlaces:
         numbers = np.moveaxis(numbers, 0, -1)  # (axes, sequences, tokens), as most models take them
     if numbers.ndim == 1:
         numbers = numbers[None]
-    refuse_if(
+    refuse((
         numbers.ndim not in (2, 3) or numbers.dtype.kind not in "iuf"
         or not np.isfinite(numbers).all(),
-        mismatch("trace: positions",
-                 "numbers (tokens,), (sequences, tokens) or (sequences, tokens, axes)",
-                 f"{numbers.dtype} {numbers.shape}"),
-        ArgumentError,
-    )  # fmt: skip
+        "trace: positions", "numbers (tokens,), (sequences, tokens) or (sequences, tokens, axes)",
+        f"{numbers.dtype} {numbers.shape}",
+    ))  # fmt: skip
     if numbers.dtype.kind in "iu" or (numbers == np.rint(numbers)).all():
         numbers = numbers.astype(np.int64)
     shape = (len(numbers) if len(numbers) > 1 else sequences, *numbers.shape[1:])

@@ -49,11 +49,6 @@ class Seen:
     cross: bool = False  # whether queries and keys are of two sequences
     past: int = 0  # tokens before the queries
 
-    @property
-    def heads(self) -> int:
-        """The number of heads."""
-        return next((t.heads for t in self.tensors.values() if t is not None), 0)
-
 
 class UnstatedScale(NamedTuple):
     """What the scores of a layer are multiplied by, where nothing states it."""
@@ -97,12 +92,17 @@ def judge(
     if seen.past and not places.stated and _moved(readings["query"], questions["query"], seen.past):
         # Keys that are none of the tokens stand behind them, such as those of summaries.
         again = judge(replace(seen, past=0), expected, places, read=read)
-        again.remarks.append(f"layer {seen.index}: {seen.past} keys are none of the tokens")
+        again.remarks.append(f"layer {seen.index}: {seen.past} keys stand for no token")
         return again
     traced: dict[str, Any] = {n: _traced(seen.tensors.get(n), readings[n]) for n in TENSORS}
     judged = Judgement(
         TracedLayer(
-            seen.index, seen.path, seen.call, heads=seen.heads, tokens=seen.tokens[0], **traced
+            seen.index,
+            seen.path,
+            seen.call,
+            tokens=seen.tokens[0],
+            heads=next((t.heads for t in seen.tensors.values() if t is not None), 0),
+            **traced,
         )
     )
     for name in TENSORS:
@@ -147,14 +147,14 @@ def _readings(
             questions[name] = base._replace(spec=_turning(rotary, name), still=True)
         turned = seen.tensors.get(name)
         readings[name], readings[f"{name} faults"] = None, []
-        if turned is None:
-            continue
-        if places.unseen or turned.read.shape != questions[name].counted.shape:
+        if turned is not None and (
+            places.unseen or turned.read.shape != questions[name].counted.shape
+        ):
             still = "it is not turned, and " * (not turned.groups[0].pairs)
             why = still + GRID if places.unseen else "its tokens are not those of the inputs"
             readings[name] = HeadReading(turned.groups[0], why=f"not compared: {why}")
-            continue
-        readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
+        elif turned is not None:
+            readings[name], readings[f"{name} faults"] = compare(turned, questions[name])
     return questions, readings
 
 
@@ -373,8 +373,9 @@ def _compare_scales(layers: Sequence[Judgement]) -> None:
         options.append((np.abs(totals / units - middle) > rooms * abs(middle), middle * units))
     odd, wanted = min(options, key=lambda pair: pair[0].sum(), default=(np.zeros(0, bool), ()))
     for number in np.flatnonzero(odd & (2 * odd.sum() < len(odd))).tolist():
-        texts = f"{wanted[number]:.6g}", f"{totals[number]:.6g}"
-        layers[number].add("scores", TensorFault("scale", *texts))
+        layers[number].add(
+            "scores", TensorFault("scale", f"{wanted[number]:.6g}", f"{totals[number]:.6g}")
+        )
 
 
 def _shifts(finding: LayerFinding) -> bool:

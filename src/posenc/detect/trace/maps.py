@@ -109,8 +109,10 @@ def linear_map(tensor: Tensor, cuts: Sequence[Cut], rows: np.ndarray) -> LinearM
     count, width = rows.shape[1:]
     reach = np.stack([ask.touched(head) for head in rows])  # the numbers that each head reads
     if not ask.finite:  # whatever reads such a number looks as if it read all
-        nothing = np.full((*rows.shape[:2], 1), -1)
-        return LinearMap(rows, nothing, np.empty((0, 2), int), np.empty(0), cuts, finite=False)
+        return LinearMap(
+            rows, np.full((*rows.shape[:2], 1), -1), np.empty((0, 2), int), np.empty(0), cuts,
+            finite=False,
+        )  # fmt: skip
     starts = np.cumsum([0, *(cut.leaf.numel() for cut in cuts)])
     used = [
         cut for cut, begin, end in zip(cuts, starts, starts[1:], strict=False)

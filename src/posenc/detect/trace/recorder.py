@@ -93,7 +93,10 @@ class Recorder(TorchFunctionMode):
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
-        if name in ("__set__", "__delete__") or _asks_only(func, name):
+        # A shape or a flag is asked for, or one of the views that are properties.
+        asked = getattr(getattr(func, "__self__", None), "__name__", "")
+        views = ("T", "mT", "H", "mH", "real", "imag")
+        if name in ("__set__", "__delete__") or (name == "__get__" and asked not in views):
             return func(*args, **kwargs)
         if name in ("numpy", "__array__", "tolist", "item") and args[0].requires_grad:
             return func(args[0].detach(), *args[1:], **kwargs)
@@ -138,8 +141,9 @@ class Recorder(TorchFunctionMode):
             return result
         constants = [t for t in tensors if not self._weight(t) and t.is_floating_point()]
         if name in NAMES["product"] and (constants or name == "embedding"):
-            kind = "embedding" if name == "embedding" else "projection"
-            return self.cut(kind, name, result, *constants[:1])
+            return self.cut(
+                "embedding" if name == "embedding" else "projection", name, result, *constants[:1]
+            )
         if not constants and name not in NAMES["table"]:
             setattr(result, WEIGHT, True)
         return result
@@ -159,13 +163,10 @@ class Recorder(TorchFunctionMode):
             vars(cut)["arguments"] = (args, kwargs)
             return cut.leaf.clone()
         weight, x = (other, one) if _active(one) else (one, other)
-        turning = (
-            not self._weight(weight)
-            and weight.shape[-1] == weight.shape[-2 if weight.ndim > 1 else -1]
-            and weight.shape[-1] <= WIDEST_TURN
-        )
-        constant = turning or (
-            not self._weight(weight) and name not in ("linear", "conv1d", "conv2d")
+        square = weight.shape[-1] == weight.shape[-2 if weight.ndim > 1 else -1]
+        constant = not self._weight(weight) and (
+            (square and weight.shape[-1] <= WIDEST_TURN)
+            or name not in ("linear", "conv1d", "conv2d")
         )
         # Only the bias of a product of constants may be active.
         return self.cut("projection", name, result, x) if _active(x) and not constant else result
@@ -226,9 +227,10 @@ class Recorder(TorchFunctionMode):
         )  # fmt: skip
         for index, softmax in behind:
             scores = softmax.sources[0]
-            product = next(
-                (c for c in self.behind(scores, DEEPEST, _by_itself) if c.kind == "product"), None
+            before = self.behind(  # what took each number by itself, as tanh does, is crossed
+                scores, DEEPEST, lambda c, own: c.kind == "function" and own.shape == c.leaf.shape
             )
+            product = next((c for c in before if c.kind == "product"), None)
             if product is None or any(a.product is product for a in self.attentions):
                 continue
             query, key, order = arranged(
@@ -278,11 +280,6 @@ class Recorder(TorchFunctionMode):
         return sorted(behind.values(), key=lambda cut: -cut.number)
 
 
-def _by_itself(cut: Cut, source: Tensor) -> bool:
-    """Whether a function took each number by itself, as tanh does."""
-    return cut.kind == "function" and source.shape == cut.leaf.shape
-
-
 def _active(tensor: Tensor) -> bool:
     """Whether a tensor depends on a cut; weights that ask for gradients do not."""
     return tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter)
@@ -293,26 +290,20 @@ def _stored(tensor: Tensor) -> bool:
     return not wrapped and not tensor.is_meta and tensor.layout == torch.strided
 
 
-def _asks_only(func: Any, name: str) -> bool:
-    """Whether a function asks for a shape or a flag."""
-    asked = getattr(getattr(func, "__self__", None), "__name__", "")
-    return name == "__get__" and asked not in ("T", "mT", "H", "mH", "real", "imag")
-
-
 def _with_gradients(func: Any, args: Any, kwargs: Any) -> Any:
     """Call a function so that its graph is kept, and not as a checkpoint."""
     before = torch.is_grad_enabled()
-    with torch.inference_mode(False), torch.enable_grad(), saved_tensors_hooks(_same, _same):
+    with (
+        torch.inference_mode(False),
+        torch.enable_grad(),
+        saved_tensors_hooks(lambda tensor: tensor, lambda tensor: tensor),
+    ):
         try:
             return func(*args, **kwargs)
         except RuntimeError as error:
             if before or "requires grad" not in str(error):
                 raise
     return func(*args, **kwargs)
-
-
-def _same(tensor: Tensor) -> Tensor:
-    return tensor
 
 
 def _detached(result: Any) -> Any:

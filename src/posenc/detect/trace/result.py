@@ -11,7 +11,7 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from posenc._core.errors import bad_argument, bad_data, refuse_data
+from posenc._core.errors import bad_data, refuse, refuse_data
 from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.checks import records
@@ -22,7 +22,6 @@ from posenc.detect.subject.reach import listed
 TensorName = Literal["query", "key", "value", "output", "scores", "mask"]
 UNTURNED = "not turned"
 SHOWN = 6  # numbers of heads, pairs or tokens that a sentence lists
-EXIT_CODES = {"agrees": 0, "differs": 1, "not compared": 3}
 
 
 @final
@@ -258,14 +257,12 @@ class Trace(Displayed):
     @property
     def exit_code(self) -> int:
         """0 where all layers agree, 1 for a finding, 3 where something could not be compared."""
-        return EXIT_CODES[self.verdict]
+        return {"agrees": 0, "differs": 1, "not compared": 3}[self.verdict]
 
     def __bool__(self) -> bool:
         if self.verdict == "not compared":
             reasons = "; ".join(self.unseen[:4]) or "nothing was expected"
-            raise bad_data(
-                "trace", "layers that were all compared", f"some that were not: {reasons}"
-            )
+            raise bad_data("trace", "each layer compared", f"some that were not: {reasons}")
         return bool(self.findings)
 
     def to_dict(self) -> dict[str, Any]:
@@ -307,7 +304,7 @@ class Trace(Displayed):
             If a file exists that is not to be replaced.
         """
         refuse_data(
-            bool(self.findings), "trace", "a run as expected", str(self.first),
+            bool(self.findings), "trace", "a model that computes what is expected", str(self.first),
             "Say what the model is: expected=.",
         )  # fmt: skip
         kinds: dict[tuple[Any, ...], list[int]] = {}
@@ -333,8 +330,9 @@ class Trace(Displayed):
             )
             for number, ((spec, window, seen, scale, biased), own) in enumerate(kinds.items())
         )  # fmt: skip
-        contract = Contract("", *records(parts), settled="a run of it, as it was traced")
-        return contract.save(path, existing=existing)
+        return Contract("", *records(parts), settled="a run of it, as it was traced").save(
+            path, existing=existing
+        )
 
     def _reach(self) -> str:
         """On how many tokens, and at which positions, as far as something turned there."""
@@ -372,8 +370,8 @@ def numbered(layers: Iterable[int] | None) -> list[int] | None:
         return None
     own = [*layers] if isinstance(layers, Iterable) and not isinstance(layers, (str, bytes)) else []
     whole = all(isinstance(n, Integral) and not isinstance(n, bool) and n >= 0 for n in own)
-    if not own or not whole:
-        raise bad_argument("trace: layers", "numbers of layers from 0, at least one", repr(layers))
+    refuse((not own or not whole, "trace: layers", "numbers of layers from 0, at least one",
+            repr(layers)))  # fmt: skip
     return sorted({*map(int, own)})
 
 

@@ -16,9 +16,8 @@ from torch.nn.modules.module import (
 )
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, bad_data, mismatch, refuse_data
+from posenc._core.errors import bad_data, refuse, refuse_data
 from posenc._core.guard import foreign
-from posenc.detect.subject import refuse_if
 from posenc.detect.trace.expected import (
     Expectations,
     Expected,
@@ -106,8 +105,7 @@ def traced(
     layers: Iterable[int] | None = None, built: Sequence[int] | None = None,
 ) -> Trace:  # fmt: skip
     """`trace`, of a model of which these layers alone may have been built."""
-    if not callable(model):
-        raise ArgumentError(mismatch("trace: model", "a module or function", repr(model)))
+    refuse((not callable(model), "trace: model", "a module or function", repr(model)))
     against, chosen = expectations(expected, model), numbered(layers)
     with _recording(model) as recorder:
         called = _original(model)
@@ -133,11 +131,10 @@ class Tracing:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
-        if self.result is None:
-            raise bad_data(
-                "tracing", "the end of the block", f"{name} inside it",
-                "Read it after the `with` block.",
-            )  # fmt: skip
+        refuse_data(
+            self.result is None, "tracing", "the end of the block", f"{name} inside it",
+            "Read it after the `with` block.",
+        )  # fmt: skip
         return getattr(self.result, name)
 
     def __str__(self) -> str:
@@ -211,9 +208,6 @@ def _recording(model: Any) -> Iterator[Recorder]:
         recorder.call += 1
         recorder.calls.append({**keywords, "": args})
 
-    def answered(_: nn.Module, __: Any, answer: Any) -> None:
-        recorder.calls[-1][" "] = answer
-
     def after(module: nn.Module, _: Any, __: Any) -> None:
         while stack and stack.pop() is not module:
             pass
@@ -224,7 +218,9 @@ def _recording(model: Any) -> Iterator[Recorder]:
              register_module_forward_hook(after, always_call=True)]  # fmt: skip
     if is_module:
         hooks += [root.register_forward_pre_hook(called, prepend=True, with_kwargs=True),
-                  root.register_forward_hook(answered)]  # fmt: skip
+                  root.register_forward_hook(
+                      lambda _, __, answer: recorder.calls[-1].update({" ": answer})
+                  )]  # fmt: skip
     try:
         # What is compiled runs as it was written.
         compiles = "torch._dynamo" in sys.modules
@@ -265,12 +261,8 @@ def _read(
         "Attention is seen in scaled_dot_product_attention and in softmax.",
     )  # fmt: skip
     indices = range(len(attentions)) if chosen is None else chosen
-    refuse_if(
-        indices[-1] >= len(attentions),
-        mismatch("trace: layers", f"0 to {len(attentions) - 1}, of the attentions that ran",
-                 str(indices[-1])),
-        ArgumentError,
-    )  # fmt: skip
+    refuse((indices[-1] >= len(attentions), "trace: layers",
+            f"0 to {len(attentions) - 1}, of the attentions that ran", indices[-1]))  # fmt: skip
     calls = recorder.calls or [{}]
     sequences = _sequences(calls[0], attentions)
     every = [places_of(taken, positions, sequences) for taken in calls]
@@ -282,12 +274,9 @@ def _read(
     }
     fitting = {(rows, own.tokens[0]) for own in seen.values() for rows in (1, own.sequences)}
     shape = None if positions is None or every[0].positions is None else every[0].positions.shape
-    refuse_if(
-        shape is not None and shape[1] > 1 and shape[:2] not in fitting,
-        mismatch("trace: positions", "those of the sequences and tokens of an attention, "
-                 + " or ".join(map(str, sorted(fitting))), str(shape)),
-        ArgumentError,
-    )  # fmt: skip
+    refuse((shape is not None and shape[1] > 1 and shape[:2] not in fitting, "trace: positions",
+            "those of the sequences and tokens of an attention, "
+            + " or ".join(map(str, sorted(fitting))), shape))  # fmt: skip
     stacks: dict[Any, list[int]] = {}
     turns: Counter[Any] = Counter()
     for index, own in seen.items():
@@ -340,8 +329,9 @@ def _judged(
         clear = [one for one in grids if one is not None]
         count = Counter(one.tobytes() for one in clear)
         if clear:
-            common = max(clear, key=lambda one: count[one.tobytes()])
-            places = places._replace(positions=common, stated=True)
+            places = places._replace(
+                positions=max(clear, key=lambda one: count[one.tobytes()]), stated=True
+            )
         elif grids:
             places = places._replace(unseen=True)
     return [judge(own, wanted, places, read=read) for own, wanted in pairs]

@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from posenc.detect.contract.comparison.fields import explained_by, value_of, words
+from posenc.detect.fit.biases import MASKED
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.compared import TensorFault
 from posenc.detect.trace.recorder import DEEPEST, Cut, RecordedAttention, Recorder
 from posenc.encodings.bias.alibi import ALiBi
 from posenc.functional import bias as bias_of
 
-MASKED = -5000.0  # what is added to a score that is not to be seen is less
 ROOM = 64.0  # roundings of the largest score: less is no bias
 CLOSE = 1e-4  # relative to the largest bias
 Layout = Callable[[np.ndarray], np.ndarray]
@@ -149,8 +149,7 @@ def of_bias(
     """What differs between the biases that were added and those of a spec."""
     added, visible = scores.bias, scores.visible
     if added is None:
-        several = bool(visible.sum(axis=-1).max() > 1)
-        return [TensorFault("bias", words(spec), "none")] * several
+        return [TensorFault("bias", words(spec), "none")] * bool(visible.sum(axis=-1).max() > 1)
     if spec.heads not in (1, added.shape[1]):
         return [TensorFault("heads", str(spec.heads), str(added.shape[1]))]
     room = scores.room + CLOSE * float(np.abs(added).max())

@@ -12,12 +12,12 @@ from numbers import Integral
 from typing import Any
 
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, bad_data, mismatch
+from posenc._core.errors import bad_data, refuse
+from posenc._core.foreign import hub_advice
 from posenc._core.guard import foreign
 from posenc._core.io.checkpoints import CONFIG
-from posenc._core.io.inputs import hub_advice, named
+from posenc._core.io.inputs import named
 from posenc.detect.facts.folders import read
-from posenc.detect.subject import refuse_if
 from posenc.detect.trace.result import Trace, numbered
 
 TOKENS = 64
@@ -72,9 +72,9 @@ def trace(
     Raises
     ------
     ArgumentError
-        If the source is none of these, or an argument does not concern it.
+        If the source is none of these, or an argument has no meaning for it.
     DataError
-        If the model is not built or does not run, no attention is seen, or a dump is none.
+        If the model cannot be built or run, no attention is seen, or a file is no dump.
     DependencyError
         If torch is absent, or transformers, which builds the model of a folder.
     EndedError
@@ -90,12 +90,12 @@ def trace(
     >>> posenc.trace(model, tokens=16).verdict
     'agrees'
     """
-    refuse_if(
+    refuse((
         tokens is not None
         and not (type(tokens) is not bool and isinstance(tokens, Integral)
                  and 1 <= tokens <= MOST_TOKENS),
-        mismatch("trace: tokens", f"1 to {MOST_TOKENS}", repr(tokens)), ArgumentError,
-    )  # fmt: skip
+        "trace: tokens", f"1 to {MOST_TOKENS}", repr(tokens),
+    ))  # fmt: skip
     chosen = numbered(layers)
     if isinstance(source, (str, os.PathLike)):
         path = named(source, "trace")
@@ -105,22 +105,15 @@ def trace(
                 hub_advice(str(path)),
             )  # fmt: skip
         if not (path / CONFIG).is_file():
-            refuse_if(
-                path.suffix in NO_DUMPS,
-                mismatch(
-                    "trace", "a folder of a model, or dumps", path, NO_DUMPS.get(path.suffix, "")
-                ),
-                ArgumentError,
-            )
-            refuse_if(
-                tokens is not None or chosen is not None,
-                mismatch("trace", "tokens= and layers= of a model", f"those of {path}, dumps"),
-                ArgumentError,
-            )
+            advice = NO_DUMPS.get(path.suffix, "")
+            refuse(
+                (advice, "trace", "a folder of a model, or dumps", path, advice),
+                (tokens is not None or chosen is not None, "trace",
+                 "tokens= and layers= of a model", f"those of {path}, dumps"),
+            )  # fmt: skip
             return trace_folder(path, expected)
         model, missing = read(path, chosen, f"trace: {path}")
-        traced = _of_model(model, None, expected, tokens, None, chosen)
-        return _with_missing(traced, missing)
+        return _with_missing(_of_model(model, None, expected, tokens, None, chosen), missing)
     model, inputs = source, None
     if inspect.isroutine(source) or isinstance(source, type):
         try:
@@ -143,15 +136,11 @@ def _of_model(
     """The trace of a loaded model, of which no other layers than these may have been built."""
     from posenc.detect.trace.run import traced  # torch is loaded when it runs
 
-    refuse_if(
-        not callable(model),
-        mismatch("trace: source", "a folder, a model, or a function that returns one",
-                 type(model).__name__),
-        ArgumentError,
-    )  # fmt: skip
-    refuse_if(
-        inputs is not None and tokens is not None,
-        mismatch("trace", "tokens= of inputs that posenc makes", "inputs too"), ArgumentError,
+    refuse(
+        (not callable(model), "trace: source", "a folder, a model, or a function that returns one",
+         type(model).__name__),
+        (inputs is not None and tokens is not None, "trace", "tokens= of inputs that posenc makes",
+         "inputs too"),
     )  # fmt: skip
     inputs = _inputs(model, tokens or TOKENS) if inputs is None else inputs
     return traced(model, inputs, expected, layers=layers, built=built)
@@ -183,12 +172,8 @@ def _inputs(model: Any, tokens: int) -> Any:
     sizes = [m.num_embeddings for m in modules if isinstance(m, torch.nn.Embedding)]
     with contextlib.suppress(AttributeError, NotImplementedError):
         sizes = [model.get_input_embeddings().num_embeddings]
-    refuse_if(
-        not sizes,
-        mismatch("trace", "a model of tokens", f"{type(model).__name__}, which embeds none",
-                 "Hand over a function that returns the model and its inputs."),
-        ArgumentError,
-    )  # fmt: skip
+    refuse((not sizes, "trace", "a model of tokens", f"{type(model).__name__}, which embeds none",
+            "Hand over a function that returns the model and its inputs."))  # fmt: skip
     ids = torch.randint(
         min(4, sizes[0] - 1), sizes[0], (1, tokens), generator=torch.Generator().manual_seed(SEED)
     )
@@ -206,7 +191,7 @@ def _with_missing(traced: Trace, missing: list[str]) -> Trace:
     rest = [name for name in missing if not IN_LAYER.search(name)]
     lines = {f"layer {n}: ": own for n, own in inside.items()} | ({"": rest} if rest else {})
     texts = [
-        f"{place}random numbers ran, as no file of the folder holds {', '.join(names[:4])}"
+        f"{place}random numbers stand in for weights that the folder lacks: {', '.join(names[:4])}"
         for place, names in lines.items()
     ]
     return replace(

@@ -48,8 +48,7 @@ def kept(model: Any) -> Iterator[None]:
         torch.set_rng_state(states[0])
         random.setstate(states[1])
         np.random.set_state(states[2])  # noqa: NPY002
-        if devices:
-            torch.cuda.set_rng_state_all(devices)
+        torch.cuda.set_rng_state_all(devices)
 
 
 def _copied(value: Any, copies: dict[int, Any], depth: int = 0) -> Any:
@@ -74,9 +73,8 @@ def without_graphs(value: Any, depth: int = 0, seen: set[int] | None = None) -> 
     if id(value) in seen or depth > DEEPEST or isinstance(value, (str, bytes, nn.Module, type)):
         return
     seen.add(id(value))
-    holder: Any = getattr(value, "__dict__", {})
-    if isinstance(value, (list, dict, tuple)):
-        holder = value
+    plain = isinstance(value, (list, dict, tuple))
+    holder: Any = value if plain else getattr(value, "__dict__", {})
     for key, item in [*(holder.items() if isinstance(holder, dict) else enumerate(holder))]:
         if not isinstance(item, Tensor):
             without_graphs(item, depth + 1, seen)

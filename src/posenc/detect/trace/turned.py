@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from posenc._core.grouping import grouped
 from posenc.detect.fit.rotations.pairs import FLOAT32, NotARotationError, from_matrices
 from posenc.detect.fit.tolerances import ROUNDING
 from posenc.detect.trace.maps import LinearMap, linear_map
@@ -80,11 +81,13 @@ def of_map(
     mapping: LinearMap, tokens: int, tensor: Tensor, behind: str = "", residual: float = 0.0
 ) -> TensorTurns:
     """The turns of a linear map."""
+    numbers = (t for t in (tensor, *(c.leaf for c in mapping.leaves)) if t.is_floating_point())
+    names = (str(t.dtype).removeprefix("torch.") for t in numbers)
     return TensorTurns(
         mapping.rows.shape[-1],
         _groups(mapping, tokens),
         np.asarray(mapping.read.any(axis=0).reshape(-1, tokens)),
-        _dtype(tensor, *(cut.leaf for cut in mapping.leaves)),
+        max(names, key=lambda name: ROUNDING.get(name, 0.0)),  # the coarsest
         _starts(mapping),
         mapping.pooled,
         behind,
@@ -98,8 +101,8 @@ def of_map(
 def _behind(recorder: Recorder, mapping: LinearMap) -> tuple[LinearMap, str] | None:
     """What is behind a norm or a function that took each token by itself."""
     cut = mapping.leaves[0]
-    kinds = {cut.kind for cut in mapping.leaves}
-    if not kinds <= {*BEHIND} or not cut.sources or (mapping.inputs < 0).any():
+    others = {own.kind for own in mapping.leaves} - {*BEHIND}
+    if others or not cut.sources or (mapping.inputs < 0).any():
         return None
     source = cut.sources[0]
     if mapping.inputs.max() >= cut.leaf.numel() or source.shape != cut.leaf.shape:
@@ -113,12 +116,6 @@ def _starts(mapping: LinearMap) -> np.ndarray:
     first = np.where(mapping.inputs >= 0, mapping.inputs, np.iinfo(int).max).min(axis=2)
     order = np.argsort(first, axis=0, kind="stable")
     return first[:, 0] if (order == order[:, :1]).all() else np.zeros(len(first), int)
-
-
-def _dtype(*tensors: Tensor) -> str:
-    """The coarsest dtype of some tensors."""
-    names = (str(t.dtype).removeprefix("torch.") for t in tensors if t.is_floating_point())
-    return max(names, key=lambda name: ROUNDING.get(name, 0.0))
 
 
 def _residual(tensor: Tensor, mapping: LinearMap) -> float:
@@ -143,16 +140,15 @@ def _groups(mapping: LinearMap, tokens: int) -> list[HeadTurns]:
     if not mapping.finite:
         return [_unknown(range(heads), read, "numbers that are NaN or infinite")]
     if mapping.inputs.shape[-1] != width or mapping.dense:
-        count = mapping.inputs.shape[-1]
         why = (
             "its channels are mixed by more than pairs"
             if mapping.dense
-            else f"not compared: each token reads {count} numbers for {width} channels"
+            else f"not compared: each token reads {mapping.inputs.shape[-1]} numbers "
+            f"for {width} channels"
         )
         return [_unknown(range(heads), read, why)]
-    groups: dict[bytes, list[int]] = {}
-    for head in range(heads):  # where 0 is added, -0.0 is 0.0
-        groups.setdefault((mapping.values[:, head] + 0.0).tobytes(), []).append(head)
+    values = mapping.values + 0.0  # -0.0 is 0.0
+    groups = grouped((values[:, head].tobytes(), head) for head in range(heads))
     return [_of(tuple(own), mapping.matrices(own[0]), read[own[0]]) for own in
             sorted(groups.values(), key=len, reverse=True)]  # fmt: skip
 
@@ -191,9 +187,11 @@ def _unknown(heads: Any, read: np.ndarray, why: str) -> HeadTurns:
 def mixes(recorder: Recorder, tensor: Tensor, sequences: int) -> TensorTurns | None:
     """The turn of values, if their channels mix."""
     mapping = linear_map(tensor, recorder.reached(tensor), by_heads(tensor, sequences))
-    if mapping is None or not mapping.mixes:
-        return None
-    return of_map(mapping, int(tensor.shape[-2]), tensor, residual=_residual(tensor, mapping))
+    return (
+        None
+        if mapping is None or not mapping.mixes
+        else of_map(mapping, int(tensor.shape[-2]), tensor, residual=_residual(tensor, mapping))
+    )
 
 
 def find_outputs(recorder: Recorder) -> None:

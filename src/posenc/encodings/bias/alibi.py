@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
+from posenc._core.errors import refuse_data
 from posenc._core.numeric.buckets import Recipe, slopes_of
 from posenc.encodings.bias.base import (
     Array,
@@ -33,20 +35,17 @@ class ALiBi(BiasSpec):
     ----------
     heads : int
         Number H of heads of the whole model.
-    recipe : {"paper", "geometric"}
-        Slopes where H is no power of two. `paper` follows the authors' code: the slopes for the
-        power of two below H, then every other slope for the power above. `geometric` keeps the
-        formula.
+    recipe : {"paper", "geometric", "learned"} or tuple of float
+        Where H is no power of two, `paper` follows the authors' code: the slopes for the power of
+        two below H, then every other slope for the power above; `geometric` keeps the formula.
+        `learned`: their logarithms are a parameter, `log_slopes`, which begins with the paper's.
+        Or the slopes themselves, one of at least 0 for each head.
     form : {"symmetric", "causal", "key_only"}
         `symmetric`: -|n - m|. `causal`: the same in the past and 0 in the future, which a mask is
         to remove. `key_only`: +n, which differs from them by a constant in each row, and so not at
         all after a causal softmax.
     max_bias : float
         The exponent of the last slope, 8 in the paper.
-    slopes : {"fixed", "learned"} or tuple of float
-        Fixed by the recipe; or their logarithms are a parameter, `log_slopes`; or the numbers
-        themselves, one of at least 0 for each head, which leave no choice to the other fields of
-        the recipe. `posenc.torch.slopes(spec)` has the numbers of all heads.
     biased : int, optional
         Number of heads that have a slope; the heads after them have none. All by default.
     added : {"after", "before"}
@@ -64,16 +63,17 @@ class ALiBi(BiasSpec):
     array([[[-0.125     , -0.0625    ,  0.        ]],
     <BLANKLINE>
            [[-0.0078125 , -0.00390625,  0.        ]]], dtype=float32)
-    >>> posenc.bias(posenc.ALiBi(heads=1, slopes=(0.3,)), [2], [0, 1, 2])
+    >>> posenc.ALiBi(heads=2).slopes
+    array([0.0625    , 0.00390625])
+    >>> posenc.bias(posenc.ALiBi(heads=1, recipe=(0.3,)), [2], [0, 1, 2])
     array([[[-0.6, -0.3,  0. ]]], dtype=float32)
     """
 
     heads: int
     _: KW_ONLY
-    recipe: Recipe = "paper"
+    recipe: Recipe | Literal["learned"] | tuple[float, ...] = "paper"
     form: Literal["symmetric", "causal", "key_only"] = "symmetric"
     max_bias: float = 8.0
-    slopes: Literal["fixed", "learned"] | tuple[float, ...] = "fixed"
     biased: int | None = None
     added: Literal["after", "before"] = "after"
 
@@ -89,26 +89,43 @@ class ALiBi(BiasSpec):
             f"0 to {self.heads} heads",
         )
         self._require(
-            self.slopes != "learned" or self.biased in (None, self.heads),
+            self.recipe != "learned" or self.biased in (None, self.heads),
             "biased",
             "every head biased where slopes are learned",
         )
-        if not isinstance(self.slopes, tuple):
+        if not isinstance(self.recipe, tuple):
             return
         self._require(
-            len(self.slopes) == self.heads and min(self.slopes) >= 0,
-            "slopes",
-            f"{self.heads} numbers of at least 0, one for each head",
+            len(self.recipe) == self.heads and min(self.recipe) >= 0,
+            "recipe",
+            f"{self.heads} slopes of at least 0, one for each head",
         )
-        if (self.recipe, self.max_bias, self.biased) != ("paper", 8.0, None):
-            raise self._mismatch(
-                "slopes", "no recipe, max_bias or biased beside slopes that are given", repr(self)
-            )
+        self._require(
+            (self.max_bias, self.biased) == (8.0, None),
+            "recipe",
+            "slopes without max_bias and biased, which they replace",
+            repr(self),
+        )
+
+    @staticmethod
+    def of_older(data: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields of a JSON in which `slopes` stood beside `recipe`."""
+        new = {key: value for key, value in data.items() if key != "slopes"}
+        if data.get("slopes", "fixed") == "fixed":
+            return new
+        paper = "slopes of the recipe 'paper' where they are learned or given"
+        refuse_data(new.get("recipe", "paper") != "paper", "ALiBi", paper, str(new.get("recipe")))
+        return new | {"recipe": data["slopes"]}
+
+    @property
+    def slopes(self) -> np.ndarray:
+        """The slope of each head, (heads,), float64; the first values where they are learned."""
+        return self.arrays["slopes"]
 
     def constants(self) -> dict[str, np.ndarray]:
         """The slope of each head."""
-        if isinstance(self.slopes, tuple):
-            return {"slopes": np.array(self.slopes)}
+        if isinstance(self.recipe, tuple):
+            return {"slopes": np.array(self.recipe)}
         count = self.heads if self.biased is None else self.biased
         chosen = slopes_of(count, self.recipe, self.max_bias)
         return {"slopes": np.concatenate([chosen, np.zeros(self.heads - count)])}
@@ -116,7 +133,7 @@ class ALiBi(BiasSpec):
     def parameters(self) -> dict[str, Parameter]:
         """The logarithms of the slopes, where they are learned."""
         slopes = Parameter((self.heads,), Init("constant", scale=0.0))
-        return {"log_slopes": slopes} if self.slopes == "learned" else {}
+        return {"log_slopes": slopes} if self.recipe == "learned" else {}
 
     def initial(self, name: str, rng: np.random.Generator) -> np.ndarray:
         """The logarithms of the slopes of the paper."""
@@ -125,7 +142,7 @@ class ALiBi(BiasSpec):
 
     def prepare(self, constants: Constants, *, dtype: Any, xp: Any) -> Constants:
         """The slopes, fixed or learned."""
-        if self.slopes != "learned":
+        if self.recipe != "learned":
             return {"slopes": astype(constants["slopes"], dtype, xp)}
         return {"slopes": xp.exp(astype(constants["log_slopes"], dtype, xp))}
 

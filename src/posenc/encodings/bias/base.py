@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from posenc._core.arrays.array import astype, clipped, library, marked, product, summed, widest
 from posenc._core.arrays.lookups import lookup
 from posenc._core.errors import bad_position, bad_spec
-from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
-from posenc._core.spec.example import Example
+from posenc._core.spec.checks import Example, at_least, even_width, not_too_many, positive
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec
 

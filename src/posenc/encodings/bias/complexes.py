@@ -35,8 +35,8 @@ class ComplexOffsets(BiasSpec):
         c = clip(m_copy - n_copy, -s, s) + s             in different chains, else 2 s + 1
 
     The supplement's algorithm 3, with the channels of its pair representation in the place of
-    heads. A position is the numbers of a token's chain, residue and token, of the entity that the
-    chain is a copy of, and of the copy.
+    heads. A position has five numbers: those of the token's chain, of its residue and of the token
+    itself, that of the molecule (chains that are copies share it), and that of the copy.
 
     Parameters
     ----------

@@ -20,8 +20,7 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.lookups import along, gather, lookup, moveaxis, rank, solved
 from posenc._core.errors import bad_argument, bad_position
-from posenc._core.spec.checks import at_least, even_width, not_too_many, positive
-from posenc._core.spec.example import Example
+from posenc._core.spec.checks import Example, at_least, even_width, not_too_many, positive
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec
 
@@ -71,10 +70,13 @@ class Places(NamedTuple):
         Coordinates of queries, an array (..., 1, q, 1) for each axis.
     k : tuple of arrays of integers
         Those of keys, (..., 1, 1, k).
+    rows : array of integers, optional
+        What `RelativeSpec.rows` says of them, where that is known: (..., q, k).
     """
 
     q: tuple[Array, ...]
     k: tuple[Array, ...]
+    rows: Array | None = None
 
     @property
     def rel(self) -> Array:
@@ -111,6 +113,19 @@ class RelativeSpec(Spec, ABC):
     def on_values(self) -> bool:
         """Whether positions are added to the values as well."""
         return False
+
+    @property
+    def clipping(self) -> tuple[tuple[int, int], bool] | None:
+        """The ends of the distances with rows of their own, and whether those are query - key."""
+        return None
+
+    def rows(self, at: Places, xp: Any) -> Array:
+        """The row of each distance, where those beyond the ends have that of an end."""
+        if at.rows is not None:
+            return at.rows
+        assert self.clipping is not None  # noqa: S101 - who asks has rows
+        ends, backward = self.clipping
+        return clipped(-at.rel if backward else at.rel, *ends, xp=xp) - ends[0]
 
     def check_positions(self, q: tuple[Array, ...], k: tuple[Array, ...]) -> None:  # noqa: ARG002
         """Raise where known positions (NumPy) are outside what is learned, or out of order."""

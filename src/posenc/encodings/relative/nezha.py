@@ -16,7 +16,6 @@ from posenc.encodings.relative.base import (
     RelativeSpec,
     astype,
     at_least,
-    clipped,
     even_width,
     gather,
     not_too_many,
@@ -87,21 +86,22 @@ class NEZHA(RelativeSpec):
         cos, sin = cos_sin(rows, pair_steps(self.base, self.dim), dtype=np.float64, xp=np)
         return {"vectors": np.stack([sin, cos], axis=-1).reshape(len(rows), self.dim)}
 
-    def _rows(self, at: Places, xp: Any) -> Array:
-        """The row of each distance."""
-        return clipped(at.rel, -self.clip, self.clip, xp=xp) + self.clip
+    @property
+    def clipping(self) -> tuple[tuple[int, int], bool]:
+        """The ends of the distances, which are key - query."""
+        return (-self.clip, self.clip), False
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . a[r]."""
         del k
-        return query_products(q, astype(constants["vectors"], dtype, xp), self._rows(at, xp), xp=xp)
+        return query_products(q, astype(constants["vectors"], dtype, xp), self.rows(at, xp), xp=xp)
 
     def values(
         self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a[r]: one product for each query."""
-        row = self._rows(at, xp)
+        row = self.rows(at, xp)
         vectors = gather(astype(constants["vectors"], dtype, xp), row[..., 0, :, :], xp=xp)
         return weighted_vectors(weights, vectors, xp=xp)

@@ -14,7 +14,6 @@ from posenc.encodings.relative.base import (
     Places,
     RelativeSpec,
     astype,
-    clipped,
     gather,
     key_products,
     query_products,
@@ -98,25 +97,23 @@ class Shaw(RelativeSpec):
         table = Parameter((last - first + 1, self.dim), self.init)
         return {"keys": table, "values": table} if self.on_values else {"keys": table}
 
-    def _rows(self, at: Places, xp: Any) -> Array:
-        """The row of each distance."""
-        return clipped(self._distance(at), *self.ends, xp=xp) - self.ends[0]
-
-    def _distance(self, at: Places) -> Array:
-        return at.rel if self.distance == "key-query" else -at.rel
+    @property
+    def clipping(self) -> tuple[tuple[int, int], bool]:
+        """The ends of the distances, and whether those are query - key."""
+        return self.ends, self.distance == "query-key"
 
     def _within(self, x: Array, at: Places, xp: Any) -> Array:
         """What belongs to distances, and zeros beyond the clip where those have no vectors."""
         if self.outside == "clamp":
             return x
-        (first, last), r = self.ends, self._distance(at)
+        (first, last), r = self.ends, -at.rel if self.distance == "query-key" else at.rel
         return xp.where((r < first) | (r > last), xp.zeros_like(x), x)
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Q . a_K[r], and with `keys_queries` k . a_K[r]."""
-        row, table = self._rows(at, xp), astype(constants["keys"], dtype, xp)
+        row, table = self.rows(at, xp), astype(constants["keys"], dtype, xp)
         total = query_products(q, table, row, xp=xp)
         if self.acts_on == "keys_queries":
             total = total + key_products(k, table, row, xp=xp)
@@ -126,6 +123,6 @@ class Shaw(RelativeSpec):
         self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
-        row, weights = self._rows(at, xp), self._within(weights, at, xp)
+        row, weights = self.rows(at, xp), self._within(weights, at, xp)
         vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
         return weighted_vectors(weights, vectors, xp=xp)

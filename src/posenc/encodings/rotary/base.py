@@ -10,8 +10,7 @@ from posenc._core.arrays.lookups import moveaxis
 from posenc._core.errors import bad_argument, bad_position, bad_spec
 from posenc._core.numeric.ladder import Ladder, context, pi
 from posenc._core.spec.answers import answer
-from posenc._core.spec.checks import at_least, distinct, even_width, positive, width_of
-from posenc._core.spec.example import Example
+from posenc._core.spec.checks import Example, at_least, distinct, even_width, positive, width_of
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec
 from posenc.encodings.rotary.magnitude import RotaryMagnitude

@@ -165,7 +165,10 @@ class FoPE(HeadedRotarySpec):
         """The rotated part of an input: (..., dim) -> (..., dim)."""
         if inverse:
             raise bad_argument(
-                "FoPE: inverse", "False", inverse, "Series of waves do not turn a pair by an angle."
+                "FoPE: inverse",
+                "False",
+                inverse,
+                "It sums waves and turns by no angle: no way back.",
             )
         return super().turned(x, cos, sin, role, constants, inverse=False, xp=xp)
 
@@ -179,7 +182,7 @@ def _weighted(waves: Array, weight: Array, xp: Any) -> Array:
     if len(waves.shape) > 1 and waves.shape[-2] != 1:
         raise bad_argument(
             "FoPE: positions",
-            "positions that all heads share, where heads stand after the sequence",
+            "one position for all heads of a token, as x has (seq, heads, dim)",
             f"{waves.shape[-2]} of a token",
         )
     heads, count, pairs = weight.shape

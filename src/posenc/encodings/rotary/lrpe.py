@@ -101,7 +101,7 @@ class LRPE(HeadedRotarySpec):
             self.channels.sizes(self.pairs)
         elif self.channels.blocks:
             raise self._mismatch(
-                "pairing", "a pairing in one block if doubled", self.channels.blocks
+                "pairing", "one block of channels, as form='doubled'", self.channels.blocks
             )
 
     @property
@@ -165,7 +165,7 @@ class LRPE(HeadedRotarySpec):
             return super().turned(x, cos, sin, role, constants, inverse=inverse, xp=xp)
         if inverse:
             raise bad_argument(
-                "LRPE: inverse", "False", inverse, "Only half of what a doubled form gives came in."
+                "LRPE: inverse", "False", inverse, "form='doubled' has no way back: use 'turned'."
             )
         return lift(x, cos, sin, self.channels, xp=xp)
 

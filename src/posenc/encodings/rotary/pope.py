@@ -146,7 +146,7 @@ class PoPE(RotarySpec):
         """The rotated part of an input, (..., dim) -> (..., 2 dim)."""
         if inverse:
             raise bad_argument(
-                "PoPE: inverse", "False", inverse, "Sizes lose the sign of what came in."
+                "PoPE: inverse", "False", inverse, "It keeps sizes and loses signs: no way back."
             )
         if role == "key" and self.offset != "none":
             delta = astype(constants["delta"], x.dtype, xp)

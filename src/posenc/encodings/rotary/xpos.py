@@ -132,7 +132,12 @@ class XPos(RotarySpec):
 
     def constants(self) -> dict[str, np.ndarray]:
         """The steps and the decays of the pairs."""
-        return {**self.matrix.constants(), **_power_constants(self.decays)}
+        rates = self.decays  # natural logarithms for each position
+        whole = [
+            min(max(round(float(rate) * 2.0**FRACTION), -(2**63)), 2**63 - 1) for rate in rates
+        ]
+        powers = {"rate": rates, "exponent_step": np.array([whole], dtype=np.int64)}
+        return {**self.matrix.constants(), **powers}
 
     def sizes(
         self,
@@ -157,16 +162,10 @@ class XPos(RotarySpec):
         if max(-least, most) > reach:
             raise bad_position(
                 "XPos",
-                f"positions within {reach} of {self.centre}, as the decay leaves {dtype} there",
+                f"positions within {reach} of {self.centre}, beyond which {dtype} overflows",
                 f"{least + self.centre} to {most + self.centre}",
                 "Move the centre, or choose a larger scale.",
             )
-
-
-def _power_constants(rates: np.ndarray) -> dict[str, np.ndarray]:
-    """What `_power` needs of the rates (pairs,), natural logarithms for each position."""
-    whole = [min(max(round(float(rate) * 2.0**FRACTION), -(2**63)), 2**63 - 1) for rate in rates]
-    return {"rate": rates, "exponent_step": np.array([whole], dtype=np.int64)}
 
 
 def _power(positions: Array, constants: Constants, *, sign: int, dtype: Any, xp: Any) -> Array:

@@ -19,8 +19,16 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.lookups import gather
 from posenc._core.errors import bad_position, bad_spec
-from posenc._core.spec.checks import at_least, distinct, not_too_many, positive, width_of
-from posenc._core.spec.example import AROUND, Example, around
+from posenc._core.spec.checks import (
+    AROUND,
+    Example,
+    around,
+    at_least,
+    distinct,
+    not_too_many,
+    positive,
+    width_of,
+)
 from posenc._core.spec.parameters import Init
 from posenc._core.spec.spec import Parameter, Spec
 

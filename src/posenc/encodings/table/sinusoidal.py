@@ -98,9 +98,9 @@ class Sinusoidal(TableSpec):
         if not allowed[self.odd]:
             raise bad_spec(
                 "Sinusoidal",
-                f"another rule than odd={self.odd!r} for {self.pairs} pairs",
+                f"a width that odd={self.odd!r} allows for {self.pairs} pairs",
                 f"dim={self.dim}",
-                "'zero_pad' fills with zeros, 'cut' cuts to the width.",
+                "odd='zero_pad' fills with zeros, odd='cut' cuts to the width.",
             )
         self._check_axes()
 

@@ -12,17 +12,16 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import importlib.util
 import socket
-from collections.abc import Awaitable, Callable, Iterator, Mapping, MutableMapping
-from importlib import resources
-from importlib.resources.abc import Traversable
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
 
 from posenc._core.errors import DependencyError, PosencError, bad_argument
 from posenc.explore.frame import Steps
-from posenc.explore.save import save
-from posenc.explore.server.bundle import SCRIPT, STYLE, bundle, is_fresh, styled
+from posenc.explore.save import Download, save
+from posenc.explore.server.assets import TYPES, assets
+from posenc.explore.server.document import document, state_of
 from posenc.explore.state.entry import Session
 
 if TYPE_CHECKING:
@@ -35,7 +34,6 @@ HOSTS = ("127.0.0.1", "localhost", "[::1]")
 PATIENCE = 5  # seconds for a request to arrive and for an answer to be taken
 LONGEST_QUERY = 60_000
 FAST = 1  # of the levels of gzip: an answer goes no farther than this machine
-MOST_KEYS = 80
 HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -47,13 +45,6 @@ HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cross-origin-opener-policy": "same-origin",
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
-}
-TYPES = {
-    ".html": "text/html; charset=utf-8",
-    ".js": "text/javascript; charset=utf-8",
-    ".css": "text/css; charset=utf-8",
-    ".svg": "image/svg+xml",
-    ".json": "application/json",
 }
 NEVER_KEPT = {"cache-control": "no-store"}
 MISSING = "explore needs Starlette and uvicorn: pip install 'posenc[explore]'"
@@ -111,7 +102,7 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
 
     def picture(request: Request) -> Response:
         try:
-            state = _state(request.scope)
+            state = state_of(f"?{request.url.query}")
         except PosencError as error:
             return Response(str(error), 400, media_type="text/plain")
         data = steps.frame(state)
@@ -122,8 +113,13 @@ def app(session: Session | None = None, *, port: int | None = None) -> Starlette
 
     def file(request: Request) -> Response:
         try:
-            state = _state(request.scope)
-            download = save(state, state.pop("format", ""), shared)
+            state = state_of(f"?{request.url.query}")
+            wanted = state.pop("format", "")
+            download = (
+                Download("posenc-explore.html", TYPES[".html"], document([state], shared))
+                if wanted == "html"
+                else save(state, wanted, shared)
+            )
         except PosencError as error:
             return Response(
                 str(error),
@@ -235,65 +231,17 @@ def _is_here(host: str, port: int | None) -> bool:
     )
 
 
-def _state(scope: Scope) -> dict[str, str]:
-    """The keys of an address; raises `PosencError` where it has too many."""
-    query = scope.get("query_string", b"").decode("latin-1")
-    try:
-        pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=MOST_KEYS, errors="replace")
-    except ValueError:
-        most = f"at most {MOST_KEYS:,} keys, as key=value&…."
-        raise PosencError(f"The address cannot be read: {most}") from None
-    return dict(pairs)
-
-
-@functools.cache
-def assets() -> Mapping[str, bytes]:
-    """The files of the page by name; no other name is ever looked up on disk.
-
-    One script and one style sheet where the package was built, whose wheel has no sources; in a
-    tree whose sources have changed since, or that was never built, the sources.
-    """
-    files = _texts(STATIC)
-    built = _texts(STATIC / "bundle")
-    if SCRIPT in built and ("app.js" not in files or is_fresh(built[SCRIPT], _scripts(files))):
-        for source, name in (("app.js", SCRIPT), ("style.css", STYLE)):
-            files["index.html"] = files["index.html"].replace(f"static/{source}", f"static/{name}")
-        files |= built
-    return {name: text.encode() for name, text in files.items()}
-
-
-def whole() -> dict[str, str]:
-    """The page with one script and one style sheet, built or not."""
-    files = {name: data.decode() for name, data in assets().items()}
-    if "index.html" in files and SCRIPT not in files:
-        files[SCRIPT] = bundle(_scripts(files))
-        files[STYLE] = styled({k: v for k, v in files.items() if k.endswith(".css")})
-    return files
-
-
-STATIC = resources.files("posenc.explore") / "static"
-
-
-def _texts(folder: Traversable) -> dict[str, str]:
-    if not folder.is_dir():
-        return {}
-    return {
-        file.name: file.read_text(encoding="utf-8")
-        for file in folder.iterdir()
-        if file.is_file() and file.name[file.name.rfind(".") :] in TYPES
-    }
-
-
-def _scripts(files: Mapping[str, str]) -> dict[str, str]:
-    return {k: v for k, v in files.items() if k.endswith(".js") and k != SCRIPT}
-
-
 # --- serving --------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
 def bound(port: int = 0) -> Iterator[socket.socket]:
-    """A listening socket of this machine alone, closed at the end; port 0 takes a free one."""
+    """A listening socket of this machine alone, closed at the end; port 0 takes a free one.
+
+    Raises `DependencyError` if uvicorn or Starlette is not installed.
+    """
+    if not all(map(importlib.util.find_spec, ("uvicorn", "starlette"))):
+        raise DependencyError(MISSING)  # before an address is printed
     # asyncio lets small answers go at once, without waiting 40 ms for an acknowledgement, only
     # where the socket names its protocol.
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening:
@@ -314,16 +262,11 @@ def bound(port: int = 0) -> Iterator[socket.socket]:
 
 
 def serve(session: Session | None, listening: socket.socket) -> None:
-    """Serve on what `bound` gives until the process is asked to end.
+    """Serve on what `bound` gives until the process is asked to end."""
+    import uvicorn
 
-    Raises `DependencyError` if uvicorn or Starlette is not installed.
-    """
-    try:
-        import uvicorn
+    from posenc.explore.server.punctual import punctual
 
-        from posenc.explore.server.punctual import punctual
-    except ImportError:
-        raise DependencyError(MISSING) from None
     uvicorn.Server(
         uvicorn.Config(
             app(session, port=int(listening.getsockname()[1])),

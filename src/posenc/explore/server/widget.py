@@ -14,10 +14,11 @@ from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.facts import facts
 from posenc.explore.frame import Steps
+from posenc.explore.server.assets import whole
 from posenc.explore.server.bundle import SCRIPT, STYLE
-from posenc.explore.server.server import MOST_KEYS, whole
 from posenc.explore.state.catalogue import entries_of, home_of, of_facts, of_plan
 from posenc.explore.state.entry import CatalogueEntry, Session
+from posenc.explore.state.fields import MOST_KEYS
 from posenc.explore.state.files import given
 
 try:

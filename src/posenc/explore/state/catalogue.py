@@ -6,6 +6,7 @@ not settle stays in the words of its reader.
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import functools
 import math
@@ -66,11 +67,8 @@ def grid_of(spec: Any, length: int) -> tuple[int, ...]:
     def sides(side: int) -> tuple[int, ...]:
         return tuple(min(side, end) for end in ends)
 
-    low, high = 1, max(ends) + 1
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if math.prod(sides(middle)) <= length else (low, middle)
-    return sides(low)
+    tried = range(1, max(ends) + 1)
+    return sides(max(1, bisect.bisect_right(tried, length, key=lambda n: math.prod(sides(n)))))
 
 
 # Fields that say how far the coordinates of a spec go.
@@ -172,6 +170,12 @@ def held(chosen: Chosen, length: int) -> TableSource:
         length if getattr(chosen.spec, "needs_length", False) else None,
         grid_of(chosen.spec, length) or None,
     )
+
+
+@functools.lru_cache(maxsize=64)
+def kept(make: Callable[..., Any], chosen: Chosen, *arguments: Any, **more: Any) -> Any:
+    """What is made of an encoding and of what it has learned; it stays while the cursor moves."""
+    return make(chosen.spec, *arguments, params=chosen.params, **more)
 
 
 @functools.lru_cache(maxsize=64)

@@ -23,7 +23,7 @@ from posenc.explore.state.catalogue import entries_of, read_model
 from posenc.explore.state.entry import CatalogueEntry, Embeddings, HeadsFile, Session, written
 from posenc.explore.state.fields import shown
 
-LARGEST = 2**27  # bytes of one table; the largest published one has 25 million numbers
+LARGEST = 2**25  # numbers of one table; the largest published one has 25 million
 MOST_ENTRIES = 64
 MOST_WORDS = 4096
 MOST_TOKENS = 64  # of a file of queries and keys; the page draws fewer
@@ -139,11 +139,7 @@ def _table(path: Path, name: str, rows: np.ndarray) -> CatalogueEntry:
 
 def _arrays(path: Path) -> list[tuple[str, np.ndarray]]:
     """The arrays of a file that can be tables: two axes of floating numbers."""
-    fitting = [
-        (name, rows)
-        for name, rows in (_of_npz(path) if path.suffix == ".npz" else _of_layout(path))
-        if rows.ndim == 2 and rows.size
-    ]
+    fitting = [(name, rows) for name, rows in _of_file(path) if rows.size]
     refuse_data(
         not fitting,
         f"explore: {path}",
@@ -166,31 +162,23 @@ def _check_numbers(array: np.ndarray, caller: str) -> None:
     )
 
 
-def _of_npz(path: Path, names: tuple[str, ...] = ()) -> list[tuple[str, np.ndarray]]:
+def _of_file(path: Path, names: tuple[str, ...] = ()) -> list[tuple[str, np.ndarray]]:
+    """The arrays of these names, else of two axes; of a whole model, those of positions."""
     with open_store(path) as store:
-        arrays = [a for a in store.arrays.values() if a.name in names or not names]
-        return [
-            (array.name, array.whole())
-            for array in [a for a in arrays[: MOST_ENTRIES + 1] if a.dtype in files.FLOATS]
+        model = len(store.arrays) > MOST_ENTRIES
+        fitting = [
+            array
+            for array in store.arrays.values()
+            if array.dtype in files.FLOATS
+            and array.fetch is not None
+            and array.size <= LARGEST
+            and (array.name in names if names else len(array.shape) == 2)
+            and (names or not model or "pos" in array.name.lower())
         ]
-
-
-def _of_layout(path: Path, axes: int = 2) -> list[tuple[str, np.ndarray]]:
-    layout = files.read_layout(path)
-    arrays = []
-    with inputs.unchanged(path, layout.state) as file:
-        for name, tensor in list(layout.tensors.items())[:10_000]:
-            count = int(np.prod(tensor.shape, dtype=object))
-            fits = tensor.dtype in files.FLOATS and tensor.stored is not None
-            if len(tensor.shape) != axes or not fits or tensor.end - tensor.begin > LARGEST:
-                continue
-            if axes == 2 and len(layout.tensors) > MOST_ENTRIES and "pos" not in name.lower():
-                continue  # of a whole model, what its names call positions
-            rows = files.decode(
-                files.read(file, tensor.begin, count, str(tensor.stored)), tensor.dtype
-            ).reshape(tensor.shape, order=tensor.order)
-            arrays.append((name if layout.format == "safetensors" else "", rows))
-    return arrays
+        return [
+            ("" if store.format == "npy" else array.name, array.whole())
+            for array in fitting[: MOST_ENTRIES + 1]
+        ]
 
 
 def _embeddings(path: Path) -> Embeddings:
@@ -208,14 +196,14 @@ def _embeddings(path: Path) -> Embeddings:
 
 def _heads(path: Path) -> HeadsFile:
     """Queries, keys and values, each (heads, words, dim)."""
-    stored = dict(_of_npz(path, SIDES) if path.suffix == ".npz" else _of_layout(path, 3))
+    stored = dict(_of_file(path, SIDES))
     caller = f"explore: {path}"
-    if not {"q", "k"} <= stored.keys():
-        raise bad_data(
-            caller,
-            "floating arrays `q` and `k` of shape (heads, words, dim)",
-            ", ".join(sorted(stored)[:8]) or "none",
-        )
+    refuse_data(
+        not {"q", "k"} <= stored.keys(),
+        caller,
+        "floating arrays `q` and `k` of shape (heads, words, dim)",
+        ", ".join(sorted(stored)[:8]) or "none",
+    )
     q = stored["q"]
     sides = {"q": q, "k": stored["k"], "v": stored.get("v", stored["k"])}
     for name, side in sides.items():

@@ -113,6 +113,8 @@ class Page:
     table: Callable[[], Mapping[str, Any]] | Mapping[str, Any] | None = None  # when asked for
     title: str = ""
     problems: tuple[tuple[str, str], ...] = ()
+    # The picture of `posenc.plot` that shows the same, and its arguments.
+    paper: tuple[str, Mapping[str, Any]] | None = None
 
 
 def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Session) -> Scene:
@@ -256,16 +258,14 @@ def _entry(
         if entry is None:
             reader.problems.append((wanted.key, f"{answer.problem} Drawn with {drawn.label}."))
         else:
-            why = catalogue.why_not(shape.id, entry) or _why_not_at_all(shape.id, entry)
+            try:
+                why = catalogue.why_not(shape.id, entry) or catalogue.why_not(
+                    shape.id, entry, entry.build(samples(entry))
+                )
+            except PosencError as error:
+                why = str(error)
             reader.notes.append(f"{why} Drawn with {drawn.label}.")
     return drawn
-
-
-def _why_not_at_all(view: str, entry: CatalogueEntry) -> str:
-    try:
-        return catalogue.why_not(view, entry, entry.build(samples(entry)))
-    except PosencError as error:
-        return str(error)
 
 
 def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field, ...]:

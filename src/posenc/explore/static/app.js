@@ -13,14 +13,12 @@ import { drawn } from "./play.js";
 import { showReadout } from "./readout.js";
 import { firstRoom, sized, unfit } from "./room.js";
 import { Address, formatHash, Kept, parseHash, settled, withChanges } from "./state.js";
-import { embedded, fetched, frozen, latest, NotStored, served, source } from "./transport.js";
+import { fetched, latest, NotStored, served, source } from "./transport.js";
 import { showTour } from "./tour.js";
 
-const stored = embedded(found("frames"));
 const address = new Address(host);
 
-let state = parseHash(host.read());
-if (stored && !host.read()) state = stored.states[0].state;
+let state = host.read() ? parseHash(host.read()) : source.first;
 let good = state; // what the picture on the screen was made of
 let version = 0;
 let frame = null;
@@ -34,10 +32,10 @@ function query(given) {
   return { k: "1", ...given, w: String(screen.w), h: String(screen.h), theme: theme.name };
 }
 
-function request() {
+function request(refit) {
   screen ??= firstRoom(byId("panels"));
   const asked = preview ? withChanges(state, preview) : state;
-  ask({ query: query(asked), version, preview: preview !== null, screen });
+  ask({ query: query(asked), version, preview: preview !== null, screen, refit });
 }
 
 /** Changes of the state by a person; `push` makes them a step that Back undoes. */
@@ -79,7 +77,7 @@ function leave() {
 
 const own = new Kept("posenc-before-tour");
 const theme = new Theme(() => request());
-const load = source.load ?? (stored ? frozen(stored) : served(host.ask ?? fetched));
+const load = source.load ?? served(host.ask ?? fetched);
 const ask = latest(load, { show, gone, back, failed, asking });
 
 // --- showing --------------------------------------------------------------------------------------
@@ -139,10 +137,9 @@ let room = null;
 
 /** Asks again when the picture has another room than the one that was asked for. */
 function fit(asked) {
-  if (stored || !room || asked.refit === version || !unfit(frame, asked.screen, room)) return;
+  if (!room || asked.refit === version || !unfit(frame, asked.screen, room)) return;
   screen = room;
-  const again = preview ? withChanges(state, preview) : state;
-  ask({ query: query(again), version, preview: preview !== null, screen, refit: version });
+  request(version);
 }
 
 function asking(whether) {
@@ -163,7 +160,7 @@ function failed(error, asked) {
     if (asked.preview) return;
     toast(`${error.message} Run posenc explore for all others.`);
     if (frame) unmoved();
-    else startAgain();
+    else if (JSON.stringify(state) !== JSON.stringify(source.first)) jump(source.first);
     return;
   }
   toast(`This picture could not be made: ${error.message}`);
@@ -174,14 +171,6 @@ function unmoved() {
   state = settled({}, frame.header);
   address.replace(formatHash(state));
   draw(true);
-}
-
-/** A page without Python whose address names a state that it lacks begins with its first one. */
-function startAgain() {
-  const first = stored ? stored.states[0].state : {};
-  if (JSON.stringify(first) === JSON.stringify(state)) return;
-  state = first;
-  request();
 }
 
 // --- what a person does ---------------------------------------------------------------------------
@@ -200,13 +189,8 @@ function move(along, by) {
   const within = (place) => Math.min(cursor.max, Math.max(cursor.min, place));
   const present = Number(state[cursor.key] ?? cursor.value);
   const from = within(Number.isFinite(present) ? present : cursor.value);
-  const next = cursor.stops ? stopAfter(cursor, by) : within(from + by * (cursor.step || 1));
+  const next = within(from + by * (cursor.step || 1));
   act({ [cursor.key]: String(next), ...followed(along, next) });
-}
-
-/** Where the cursor of a frozen page stops next. */
-function stopAfter({ stops, value }, by) {
-  return stops[Math.min(stops.length - 1, Math.max(0, stops.indexOf(value) + by))];
 }
 
 function followed(along, place) {
@@ -344,7 +328,13 @@ found("tour-start")?.addEventListener("click", startTour);
 byId("settings-toggle").addEventListener("click", () => openSettings(!host.page.classList.contains("settings-open")));
 found("copy-link")?.addEventListener("click", () => {
   address.flush();
-  copy(location.href, "Link copied.");
+  const link = () => copy(location.href, "Link copied.");
+  if (!source.load) {
+    link();
+    return;
+  }
+  const line = `<iframe src="${location.href.replaceAll("&", "&amp;")}" title="${document.title}" width="100%" height="700"></iframe>`;
+  menu(byId("copy-link"), [["Address", link], ["Line for a web page: iframe", () => copy(line, "Line copied.")]].map(([text, onclick]) => el("button", { type: "button", onclick }, text)));
 });
 found("save")?.addEventListener("click", () => {
   if (frame) menu(byId("save"), saveItems(frame.header, saveAddress));
@@ -354,14 +344,14 @@ const MOVES = { ArrowLeft: ["x", -1], ArrowRight: ["x", 1], ArrowUp: ["y", -1], 
 const COMMANDS = {
   "[": () => tabs.step(-1, false),
   "]": () => tabs.step(1, false),
-  ...(stored || source.load ? {} : { f: find, c: compare }),
+  ...(source.load ? {} : { f: find, c: compare }),
   t: () => theme.toggle(),
   "?": showHelp,
 };
 
 function escape() {
   openSettings(false);
-  if (frame?.header.find && !stored) follow({ find: "" });
+  if (frame?.header.find) follow({ find: "" });
 }
 
 host.page.addEventListener("keydown", (event) => {
@@ -409,10 +399,9 @@ addEventListener("resize", () => {
 
 sized();
 host.page.classList.remove("dead");
-if (stored || source.load) {
+if (source.load) {
   host.page.classList.toggle("inset", parent !== window);
   const height = () => parent.postMessage({ posencHeight: host.page.getBoundingClientRect().height }, "*");
   if (parent !== window) new ResizeObserver(height).observe(host.page);
-  if (stored) byId("lead").after(el("p", { class: "hint", id: "stored" }, "A frozen page: it holds stored states only. Run posenc explore for all others."));
 }
 request();

@@ -2,14 +2,13 @@
 
 import { el, fillSelect, place, rebuild, resize, svg, textWidth, whenChanged } from "./dom.js";
 import { Pointer } from "./pointer.js";
-import { Legend, cellEdges, paint, settle, strong } from "./raster.js";
-import { scaleOf } from "./scale.js";
+import { Legend, cellEdges, drawTile, paint, settle, strong } from "./raster.js";
 
 const SLOP = 5;
 const GAP = 22;
-const LOW = 15;
+const [LOW, TALL] = [15, 24]; // of a row of outputs, where columns are narrow and where they are wide
 const WIDE = 620;
-const MOST = 300;
+const [MOST, ALONE] = [300, 420]; // of four columns, and of two
 
 /** A list with the entry at one place moved to another. */
 export function movedTo(list, from, to) {
@@ -156,24 +155,19 @@ class Column {
     const left = Math.ceil(Math.max(...names)) + 6;
     const top = Math.ceil(Math.max(...names) * 0.8) + 12;
     const each = Math.floor(((width - left - 2) * ratio) / count);
-    const edges = cellEdges(count, each * count);
-    const lut = frame.arrays[frame.header.palette[panel.lut]];
-    paint(this.canvas, frame.arrays[panel.tile].data, lut, edges, edges, frame.arrays[panel.mask]?.data ?? null);
-    const size = settle(this.canvas, left, top, ratio);
-    const box = { left, top, ...size };
+    const { box, scales } = drawTile(this.canvas, panel, frame, [each * count, each * count], left, top);
     this.canvas.setAttribute("aria-label", panel.label);
-    const scales = { x: scaleOf(panel.x, left, left + size.width), y: scaleOf(panel.y, top, top + size.height) };
-    resize(this.stage, [this.over], width, top + size.height + 1);
+    resize(this.stage, [this.over], width, top + box.height + 1);
     const across = panel.x.ticks.map(({ at, text }) => {
       const turn = `translate(${scales.x.at(at) + 3},${top - 5}) rotate(-52)`;
       return svg("text", { transform: turn, class: at === panel.x.at + 0.5 ? "strong" : "" }, text);
     });
     const down = panel.y.ticks.map(({ at, text }) =>
       svg("text", { x: left - 5, y: scales.y.at(at) + 4, "text-anchor": "end", class: at === panel.y.at + 0.5 ? "strong" : "" }, text));
-    const side = size.width / count;
+    const side = box.width / count;
     const cell = { x: scales.x.at(panel.x.at), y: scales.y.at(panel.y.at), width: side, height: side };
     this.over.replaceChildren(
-      svg("rect", { x: left - 0.5, y: top - 0.5, width: size.width + 1, height: size.height + 1, class: "frame" }),
+      svg("rect", { x: left - 0.5, y: top - 0.5, width: box.width + 1, height: box.height + 1, class: "frame" }),
       ...across,
       ...down,
       ...cellNumbers(panel, frame, { left, top, side }),
@@ -191,7 +185,7 @@ class Column {
     const lut = frame.arrays[frame.header.palette.diverging];
     const each = Math.max(1, Math.floor(((width - left - GAP - 2) * ratio) / 2 / numbers));
     const columns = cellEdges(numbers, each * numbers);
-    const lines = cellEdges(rows, Math.round(LOW * ratio) * rows);
+    const lines = cellEdges(rows, Math.round((width > MOST ? TALL : LOW) * ratio) * rows);
     paint(this.before, frame.arrays[before].data, lut, columns, lines);
     paint(this.after, frame.arrays[after].data, lut, columns, lines);
     const size = settle(this.before, left, LOW + 1, ratio);
@@ -223,7 +217,7 @@ export class Attention {
   draw({ main }, frame, room) {
     while (this.columns.length < main.cells.length) this.columns.push(new Column(this.deeds));
     const across = room.width >= WIDE ? main.cells.length : 2;
-    const width = Math.max(60, Math.min(MOST, Math.floor((room.width - 16 * (across - 1)) / across)));
+    const width = Math.max(60, Math.min(main.cells.length > 2 ? MOST : ALONE, Math.floor((room.width - 16 * (across - 1)) / across)));
     whenChanged(this.grid, main.cells.length, () => rebuild(this.grid, this.columns.map((column) => column.root)));
     main.cells.forEach((cell, index) => this.columns[index].draw(cell, main.ends, frame, width));
     this.legend.draw("→ key   ↓ query", main.cells[0].grid, frame);

@@ -1,10 +1,11 @@
-/** The page computes its frames itself, where it holds what `tools/local_data.py` wrote. */
+/** The page computes its frames itself, where it holds what posenc/explore/server/document.py wrote. */
 
 import { found } from "./dom.js";
 import { local } from "./local.js";
-import { embedded, source } from "./transport.js";
+import { source } from "./transport.js";
 
-const data = embedded(found("computes"));
-if (data) source.load = local(data);
-
-export const computes = Boolean(data);
+const block = found("computes");
+if (block) {
+  const data = JSON.parse(block.textContent);
+  Object.assign(source, { load: local(data), first: data.saved[0]?.state ?? {} });
+}

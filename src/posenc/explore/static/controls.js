@@ -21,8 +21,7 @@ class NumberControl {
   constructor(control, set) {
     this.control = control;
     const id = `control-${control.key}`;
-    const hint = control.hint ? `hint-${control.key}` : null;
-    this.field = el("input", { type: "number", id, "aria-describedby": hint, inputmode: "decimal" });
+    this.field = el("input", { type: "number", id, inputmode: "decimal" });
     this.slider = el("input", { type: "range", min: 0, max: 1000, step: 1, "aria-label": control.label });
     this.field.addEventListener("change", () => set(this.field.value));
     this.slider.addEventListener("input", () => {
@@ -124,7 +123,6 @@ class SwitchControl {
 class TextControl {
   constructor(control, set) {
     const id = `control-${control.key}`;
-    const hint = control.hint ? `hint-${control.key}` : null;
     const find = control.section === "find";
     this.field = el("input", {
       type: find ? "search" : "text",
@@ -132,7 +130,6 @@ class TextControl {
       maxlength: control.max || null,
       autocomplete: "off",
       spellcheck: "false",
-      "aria-describedby": hint,
     });
     let timer = 0;
     const send = () => {

@@ -161,7 +161,7 @@ function onCircle(turn) {
 
 /** [cos, sin] of a pair at a position, an integer of any size; without the factor of a rule. */
 export function cosSin({ steps }, pair, position) {
-  const advice = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Tables of fractions are posenc.Timestep and posenc.Fourier.";
+  const advice = "Keep integers: a float merges neighbouring positions (bfloat16 beyond 256). Fractions are for posenc.Timestep and posenc.Fourier; interpolation is posenc.scaling.Linear(2).";
   if (typeof position !== "bigint" && !Number.isSafeInteger(position)) {
     refuse("cos_sin(RoPE): positions", "integer positions", "float64", advice);
   }
@@ -232,4 +232,15 @@ export function softmax(scores) {
   return shares.map((share) => share / total);
 }
 
-export const dot = (a, b) => a.reduce((sum, value, index) => sum + value * b[index], 0);
+/** Numbers made one by one; `Float64Array.from` takes ten times as long. */
+export function filled(count, value, Type = Float64Array) {
+  const made = new Type(count);
+  for (let n = 0; n < count; n += 1) made[n] = value(n);
+  return made;
+}
+
+export function dot(a, b) {
+  let total = 0;
+  for (let n = 0; n < a.length; n += 1) total += a[n] * b[n];
+  return total;
+}

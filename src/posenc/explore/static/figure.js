@@ -10,8 +10,8 @@ import { chartScales, drawChart, endRoom, legendRoom } from "./chart.js";
 import { el, place, put, resize, svg, textWidth } from "./dom.js";
 import { axisX, axisY, bandsOf, barLabels, marksOf } from "./marks.js";
 import { Pointer } from "./pointer.js";
-import { cellEdges, paint, paintBar, settle } from "./raster.js";
-import { labelWidth, scaleOf } from "./scale.js";
+import { drawTile, paintBar } from "./raster.js";
+import { labelWidth } from "./scale.js";
 
 const GAP = 22;
 const BELOW = 70;
@@ -108,25 +108,15 @@ export class Figure {
   drawHeat(parts, frame, room, margins) {
     const { main } = parts;
     const ratio = devicePixelRatio || 1;
-    const tile = frame.arrays[main.tile];
-    const [rows, columns] = tile.shape;
     const free = {
       width: Math.max(40, room.width - margins.left - margins.right),
       height: Math.max(80, room.height - margins.top - margins.bottom),
     };
     if (isSquare(main)) free.width = free.height = Math.min(free.width, free.height, SQUARE);
     this.plot = { w: Math.floor(free.width * ratio), h: Math.floor(free.height * ratio) };
-    const lut = frame.arrays[frame.header.palette[main.lut]];
-    const mask = frame.arrays[main.mask]?.data ?? null;
-    const edges = { x: cellEdges(columns, this.plot.w), y: cellEdges(rows, this.plot.h) };
-    paint(this.canvas, tile.data, lut, edges.x, edges.y, mask);
     this.canvas.hidden = false;
-    const size = settle(this.canvas, margins.left, margins.top, ratio, free.width);
-    const box = { left: margins.left, top: margins.top, ...size };
-    const scales = {
-      x: scaleOf(main.x, box.left, box.left + box.width),
-      y: scaleOf(main.y, box.top, box.top + box.height),
-    };
+    const { w, h } = this.plot;
+    const { lut, box, scales } = drawTile(this.canvas, main, frame, [w, h], margins.left, margins.top, free.width);
     const depth = box.top + box.height + margins.bottom;
     this.resize(parts.right ? room.width : box.left + box.width + margins.right, depth);
     this.under.append(

@@ -2,7 +2,8 @@
  *
  *  `shapes` are what Python says of its classes: which fields each sends, and with which defaults. */
 
-import { logTicks, namedTicks, number, ticks, whole } from "./numbers.js";
+import { filled } from "./evaluator.js";
+import { logTicks, namedTicks, number, rint, ticks, whole } from "./numbers.js";
 
 let shapes = {};
 export const describe = (python) => { shapes = python; };
@@ -10,7 +11,7 @@ export const describe = (python) => { shapes = python; };
 /** An array of a frame: numbers with their shape. */
 export class Grid {
   constructor(data, shape = [data.length]) {
-    Object.assign(this, { data, shape });
+    Object.assign(this, { data, shape, name: null });
   }
 }
 
@@ -26,6 +27,19 @@ export function make(name, fields) {
 
 /** Items without those that are null or empty. */
 export const present = (...items) => items.filter(Boolean);
+
+export const range = (n) => Array.from({ length: n }, (_, k) => k);
+
+// Blocks of a readout.
+export const fact = (label, value, note = "") => make("Datum", { label, value, note });
+export const heading = (text) => make("Heading", { text });
+export const prose = (text) => make("Prose", { text });
+
+/** So many integers around one, within those from a first to a last. */
+export function around(centre, low, high, count = 20) {
+  const first = Math.max(low, Math.min(centre - count / 2, high - count));
+  return range(Math.min(first + count, high) - first).map((n) => first + n);
+}
 
 // --- axes ------------------------------------------------------------------------------------------
 
@@ -86,14 +100,13 @@ export function indices(numbers, limit, shape) {
     const scaled = Math.min(127, Math.max(-127, x * (127 / limit)));
     return ZERO + Math.sign(scaled) * Math.floor(Math.abs(scaled) + 0.5);
   };
-  return new Grid(Uint8Array.from(numbers, entry), shape);
+  return new Grid(filled(numbers.length, (n) => entry(numbers[n]), Uint8Array), shape);
 }
 
 /** The entries of a sequential map for values from 0 to limit. */
 export function shares(numbers, limit, shape) {
-  const even = (x) => (x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x));
-  const entry = (x) => (Number.isNaN(x) ? 0 : even(Math.min(255, Math.max(0, x * (255 / limit)))));
-  return new Grid(Uint8Array.from(numbers, entry), shape);
+  const entry = (x) => (Number.isNaN(x) ? 0 : rint(Math.min(255, Math.max(0, x * (255 / limit)))));
+  return new Grid(filled(numbers.length, (n) => entry(numbers[n]), Uint8Array), shape);
 }
 
 /** The largest size of the finite values; 0 where there are none. */
@@ -121,7 +134,7 @@ export function withNames(header) {
   const arrays = {};
   const walk = (node) => {
     if (node instanceof Grid) {
-      const name = nameOf(node);
+      const name = (node.name ??= nameOf(node));
       arrays[name] = { data: node.data, shape: node.shape };
       return name;
     }

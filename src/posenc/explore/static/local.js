@@ -1,7 +1,7 @@
 /** Frames made in the page, without Python: a third source beside the server and the notebook. A frame has the
  *  contract of posenc/explore/frame.py; what cannot be made is refused, never replaced by a neighbour. */
 
-import { describe, Grid, make, withNames } from "./grammar.js";
+import { describe, Grid, make, present, withNames } from "./grammar.js";
 import { attentionFrame } from "./local_attention.js";
 import { biasFrame } from "./local_bias.js";
 import { distanceFrame } from "./local_distance.js";
@@ -10,7 +10,8 @@ import { stretchFrame } from "./local_stretch.js";
 import { tableFrame } from "./local_table.js";
 import { wavesFrame } from "./local_waves.js";
 import { whole } from "./numbers.js";
-import { read } from "./reading.js";
+import { ASKED, read } from "./reading.js";
+import { unpacked } from "./transport.js";
 
 const VIEWS = {
   attention: attentionFrame,
@@ -26,7 +27,7 @@ const LIGHT = new Set(["cursor", "zoom", "find"]); // what moves without changin
 const LONGEST_KEPT = 200; // characters of a key that belongs to another view
 const ELSEWHERE = "The picture is not the one that this stop explains; its question waits.";
 
-function unpacked({ data, shape }, Type = Uint8Array) {
+function array({ data, shape }, Type = Uint8Array) {
   const bytes = Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0));
   return new Grid(new Type(bytes.buffer), shape);
 }
@@ -55,8 +56,7 @@ function controls(scene, dead) {
 function addressOf(scene) {
   const own = Object.fromEntries(scene.fields.map(([{ key }, text]) => [key, text]));
   const kept = Object.entries(scene.raw).filter(([key, text]) => key in own || text.length <= LONGEST_KEPT);
-  const asked = new Set(["w", "h", "theme", "since", "numbers", "k"]);
-  return { ...Object.fromEntries(kept.filter(([key]) => !asked.has(key))), v: scene.shape.id };
+  return { ...Object.fromEntries(kept.filter(([key]) => !ASKED.has(key))), v: scene.shape.id };
 }
 
 function stateOf(scene, known) {
@@ -82,9 +82,9 @@ function alike(scene, meant) {
 function stopOf(scene, data) {
   const { tour, reveal } = scene.values;
   if (!tour || !data.tour[tour - 1]) return null;
-  const [hidden, shown] = data.tour[tour - 1];
-  const here = reveal ? shown : hidden;
-  const own = { ...hidden.state, ...(reveal ? shown.reveal : {}) };
+  const [hidden, answer] = data.tour[tour - 1];
+  const here = { ...hidden, ...(reveal ? answer : {}) };
+  const own = { ...hidden.state, ...(reveal ? hidden.reveal : {}) };
   const meant = read(own, data);
   if (!alike(scene, meant)) return { ...here, text: ELSEWHERE, question: "", choices: [], explanation: "", answered: false, here: own };
   let { text } = here;
@@ -106,42 +106,73 @@ function foundBy(scene, finds, problems) {
 
 /** The state that a request opens: that of its stop of the tour, where it says nothing itself. */
 function opened(query, data) {
-  const [hidden, shown] = data.tour[Number(query.tour) - 1] ?? [];
+  const [hidden] = data.tour[Number(query.tour) - 1] ?? [];
   if (!hidden) return query;
-  return { ...hidden.state, ...(query.reveal === "1" ? shown.reveal : {}), ...query };
+  return { ...hidden.state, ...(query.reveal === "1" ? hidden.reveal : {}), ...query };
 }
 
+/** Links to the other states that were saved of a view. */
+function linksTo(saved, { view, address }) {
+  const own = saved.filter(({ state }) => state.v === view);
+  const dropped = Object.fromEntries(Object.keys(address).map((key) => [key, ""]));
+  const named = ({ v, ...rest }) => Object.entries(rest).map((pair) => pair.join("=")).join(", ") || "first settings";
+  const links = own.map(({ state }) => make("Link", { text: named(state), state: { ...dropped, ...state } }));
+  return links.length > 1 ? [make("Links", { label: "Saved in this file", links })] : [];
+}
+
+/** What a request asks for, of the state alone. */
+const asked = (query) => JSON.stringify(Object.entries(query).filter(([key]) => !ASKED.has(key)).sort());
+
 /**
- * A source of frames from what `tools/local_data.py` wrote: a function of a request, as `served` and `frozen`
- * give one. It raises NotStored for a state that the page cannot make.
+ * A source of frames from what posenc/explore/server/local_data.py gives: a function of a request, as `served`
+ * gives one. A state that was saved as a picture is that picture; for any other that the page cannot make it
+ * raises NotStored.
  */
 export function local(data) {
   describe(data.grammar);
   const known = new Set([...Object.values(data.shapes).flatMap(({ fields }) => fields.map(({ key }) => key)), "p", "j"]);
-  const palettes = Object.fromEntries(Object.entries(data.palette).map(([theme, { series, ...maps }]) => [theme, { ...Object.fromEntries(Object.entries(maps).map(([name, map]) => [name, unpacked(map)])), series }]));
-  const weights = Object.fromEntries(Object.entries(data.heads.weights).map(([name, rows]) => [name, { data: Float32Array.from(unpacked(rows, Uint16Array).data, half), shape: rows.shape }]));
+  const palettes = Object.fromEntries(Object.entries(data.palette).map(([theme, { series, ...maps }]) => [theme, { ...Object.fromEntries(Object.entries(maps).map(([name, map]) => [name, array(map)])), series }]));
+  const weights = Object.fromEntries(Object.entries(data.heads.weights).map(([name, rows]) => [name, { data: Float32Array.from(array(rows, Uint16Array).data, half), shape: rows.shape }]));
   const heads = { about: data.heads.about, weights };
-  const views = Object.keys(VIEWS).map((id) => ({ id, label: data.shapes[id].label, title: data.shapes[id].title }));
+  const { saved = [], views: offered = [] } = data;
+  const views = offered.map((view) => ({ ...view, state: saved.find(({ state }) => state.v === view.id)?.state }));
+  const beside = (header, theme) => ({ ...header, views, palette: palettes[theme ?? "light"], readout: [...header.readout, ...linksTo(saved, header)] });
   return async ({ query }) => {
-    const scene = read(opened(query, data), data);
-    const page = VIEWS[scene.shape.id](scene, { heads, entries: data.entries, stretching: data.stretching });
+    const one = saved.find(({ state, frame }) => frame && asked(state) === asked(query));
+    if (one) {
+      const kept = await unpacked(one.frame);
+      const { header, arrays } = withNames(beside(kept.header, query.theme));
+      return { header, arrays: { ...kept.arrays, ...arrays } };
+    }
+    const draw = (wanted) => VIEWS[wanted.shape.id](wanted, { heads, entries: data.entries, stretching: data.stretching });
+    let scene = read(opened(query, data), data);
+    let page;
+    try {
+      page = draw(scene);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      // The encoding exists, but not at these numbers: draw what the view starts with.
+      const { shape, raw, width, height, theme } = scene;
+      scene = Object.assign(read({ v: shape.id, w: String(width), h: String(height), theme }, data), { raw });
+      page = draw(scene);
+      page.problems = [...(page.problems ?? []), ["enc", `${error.message} Drawn with the first settings of ${shape.label} instead.`]];
+    }
     const problems = [...scene.problems, ...(page.problems ?? [])].map(([field, message]) => ({ field, message }));
     const answer = foundBy(scene, data.finds, problems);
     const cursor = { x: null, y: null, ...page.cursor };
-    return withNames({
+    return withNames(beside({
       k: 1,
       view: scene.shape.id,
       state: stateOf(scene, known),
       address: addressOf(scene),
       defaults: Object.fromEntries(scene.fields.map(([field]) => [field.key, field.default])),
-      views,
       title: scene.shape.title,
       lead: page.lead,
       controls: controls(scene, page.dead ?? []),
       panels: page.panels,
       readout: page.readout,
       problems,
-      notes: [...scene.notes, ...moved(scene, cursor)],
+      notes: [...scene.notes, ...present(scene.a.entry.note && `${scene.a.entry.label}: ${scene.a.entry.note}`), ...moved(scene, cursor)],
       say: page.say,
       cursor,
       zoom: page.zoom ?? null,
@@ -151,9 +182,8 @@ export function local(data) {
       compares: false,
       compare: null,
       tour: stopOf(scene, data),
-      palette: palettes[scene.theme],
       save: [],
       data_table: query.numbers ? page.table : Boolean(page.table),
-    });
+    }, scene.theme));
   };
 }

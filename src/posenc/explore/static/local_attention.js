@@ -2,12 +2,11 @@
 
 import { columnsOf } from "./columns.js";
 import { dot, ladder, pythonFloat, rotate, slopes, softmax } from "./evaluator.js";
-import { cells, float32, float64, Grid, indices, largest, make, present, shares, stops, under, values, wordAxis } from "./grammar.js";
+import { cells, fact, float32, float64, Grid, heading, indices, largest, make, present, prose, shares, stops, under, values, wordAxis } from "./grammar.js";
 import { product, randomContent, trainedContent } from "./heads.js";
 import { number, plural, signed, widened, whole } from "./numbers.js";
 
 const PLACES = ["e1", "e2", "enc", "e4"];
-const ROWS = 512; // of a table
 const [LEAST_WORDS, MOST_WORDS] = [2, 12];
 const NUMBERS = 16; // of an output that are drawn
 const LONGEST = 9; // letters of a word
@@ -15,8 +14,6 @@ const RANDOM_HEADS = 8;
 const HEAD = 64; // width of a random head under a bias
 const EQUAL = { float64: 1e-12, float32: 1e-5 };
 
-const fact = (label, value, note = "") => make("Datum", { label, value, note });
-const heading = (text) => make("Heading", { text });
 const short = (word) => ([...word].length <= LONGEST ? word : `${[...word].slice(0, LONGEST - 1).join("")}…`);
 const flat = (rows) => rows.flatMap((row) => [...row]);
 
@@ -68,8 +65,8 @@ function chosenOf(scene, key, content, entries) {
 }
 
 class Working {
-  constructor(chosen, content) {
-    Object.assign(this, { chosen, content, kind: chosen?.entry.kind ?? "none" });
+  constructor(chosen, content, prec) {
+    Object.assign(this, { chosen, content, kind: chosen?.entry.kind ?? "none", Row: prec === "float32" ? Float32Array : Float64Array });
     this.scale = content.dim ** -0.5;
     if (this.kind === "rotary") this.ladder = ladder({ dim: content.dim, base: chosen.values.n });
     if (this.kind === "bias") this.slope = slopes(content.heads)[content.head % content.heads];
@@ -97,8 +94,9 @@ class Working {
   }
 
   attended(order, at, causal) {
-    const [q, k, v] = this.sides(order, at);
-    const scores = q.map((query, i) => k.map((key, j) => (causal && j > i ? -Infinity : dot(query, key) * this.scale + this.added(i, j))));
+    const [q, k, v] = this.sides(order, at).map((side) => side.map((row) => this.Row.from(row)));
+    const score = (query, key, i, j) => (causal && j > i ? -Infinity : dot(query, key) * this.scale + this.added(i, j));
+    const scores = q.map((query, i) => [...this.Row.from(k, (key, j) => score(query, key, i, j))]);
     const weights = scores.map(softmax);
     const outputs = weights.map((row) => product(row, v));
     return { scores, weights, outputs };
@@ -135,7 +133,7 @@ function columnOf(scene, key, sentence, entries) {
   const chosen = chosenOf(scene, key, content, entries);
   const { shift, past, prec } = scene.values;
   const causal = past === "own" ? content.causal : past === "masked";
-  const head = new Working(chosen, content);
+  const head = new Working(chosen, content, prec);
   const plain = typed.map((_, n) => n);
   const { scores, weights } = head.attended(order, plain.map((n) => n + shift), causal);
   const start = head.attended(order, plain, causal);
@@ -230,7 +228,7 @@ function grids(scene, sentence, columns, say) {
       outcome: outcome(column, sentence),
     })),
     ends: ["as typed", "now"],
-    caption: `${scale}${hatched} Below, what each word gets, sorted by word, ${NUMBERS} numbers at most, in the order typed and in the present one, from position 0; a line joins equal ones (to ${number(EQUAL[prec], 1)} of the largest).`,
+    caption: `${scale}${hatched} Below is what each word gets, sorted by word, ${NUMBERS} numbers at most: at the left in the order typed, at the right in the present one, both from position 0. A line joins equal ones (to ${number(EQUAL[prec], 1)} of the largest).`,
   });
 }
 
@@ -313,7 +311,7 @@ function readout(columns, sentence) {
     heading(sentence.pair),
     fact("Key − query", `${whole(j)} − ${whole(i)} = ${whole(j - i)}`),
     ...columns.flatMap(own),
-    make("Prose", { text: "Scores are as they enter the softmax: over the root of the head's width." }),
+    prose("Scores are as they enter the softmax: over the root of the head's width."),
   ];
 }
 

@@ -1,10 +1,11 @@
 /** Distance, made in the page: posenc/explore/views/distance.py with the pictures that it takes. */
 
-import { columnsOf, gain, GOLDEN, radians } from "./columns.js";
-import { dot } from "./evaluator.js";
-import { cells, float32, float64, Grid, indices, largest, logarithmic, make, present, stops, under, values } from "./grammar.js";
+import { addWave, angle, gain, GOLDEN, halves, QUARTER_TURN, radians } from "./columns.js";
+import { dot, filled } from "./evaluator.js";
+import { cells, fact, float32, float64, Grid, heading, indices, largest, logarithmic, make, present, prose, range, stops, under, values } from "./grammar.js";
+import { tableOf } from "./local_stored.js";
 import { number, plural, rint, signed, whole, widened } from "./numbers.js";
-import { tileOf } from "./pixels.js";
+import { reduced, tileOf } from "./pixels.js";
 
 const MATRIX = 256; // pixels along each side
 const MOST_CELLS_OF_AXIS = 65_536;
@@ -18,8 +19,6 @@ const FARTHEST = 131_072;
 const [POINTS, EACH] = [96, 64]; // of the curves of a rotation far away, and distances computed for each
 const NAMES = { dot: "dot product", cosine: "cosine" };
 const BANDS = { none: "", positions: "band: least to largest over positions", offsets: "band: least to largest under a pixel" };
-const fact = (label, value, note = "") => make("Datum", { label, value, note });
-const range = (n) => Array.from({ length: n }, (_, k) => k);
 const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
 
 /** So many numbers evenly apart from the first to the last, cut to integers, each once. */
@@ -36,19 +35,27 @@ const sized = (row, kind) => {
 
 /** The steps of the pairs, null where a sine has no cosine of its frequency. */
 function wholePairs(table) {
+  if (table.stored) return null;
   const [sines, cosines] = [0, 1].map((what) => new Map(table.layout.map(([pair, cosine], c) => [pair, cosine === what ? c : null]).filter(([, c]) => c !== null)));
   const pairs = [...sines.keys()].sort((a, b) => a - b);
   if (sines.size !== cosines.size) return null;
   return pairs.every((pair) => table.steps[sines.get(pair)] === table.steps[cosines.get(pair)]) ? pairs.map((pair) => table.steps[sines.get(pair)]) : null;
 }
 
-/** The sum over pairs of cos(frequency * offset); where a pixel stands for several, each by the gain of its wave. */
-function products(steps, offset, covered = 1) {
+/** How much of each wave is shown where a pixel stands for several offsets. */
+const sharesOf = (steps, covered) => filled(steps.length, (n) => (covered <= 1 ? 1 : gain((2 * Math.PI) / Math.abs(radians(steps[n])) / covered)));
+
+/** The sum over pairs of cos(frequency * offset), each by its share. */
+function product(own, offset, shares) {
   let total = 0;
-  for (const step of steps) {
-    const share = covered <= 1 ? 1 : gain(2 * Math.PI / Math.abs(radians(step)) / covered);
-    if (share) total += share * Math.cos(radians(BigInt(offset) * step));
-  }
+  for (let n = 0; n < own.length; n += 1) if (shares[n]) total += shares[n] * Math.cos(angle(offset, own[n]));
+  return total;
+}
+
+/** The same at so many offsets from 0 on, which are `count / among` apart. */
+function evenProducts(steps, among, count, shares) {
+  const total = new Float64Array(among);
+  steps.forEach((step, n) => { if (shares[n]) addWave(total, QUARTER_TURN, (step * BigInt(count)) / BigInt(among), shares[n]); });
   return total;
 }
 
@@ -63,19 +70,24 @@ function shownOffsets(count, log, pixels) {
 
 function ofPairs(steps, shown, factor, stop, log) {
   const gaps = shown.map((offset, n) => (shown[n + 1] ?? stop) - offset);
+  const full = sharesOf(steps, 1);
   if (Math.max(...gaps) === 1) {
-    const own = shown.map((offset) => products(steps, offset) * factor);
+    const every = evenProducts(steps, stop, stop, full);
+    const own = shown.map((offset) => every[offset] * factor);
     return { low: own, high: own, mean: own, band: "none" };
   }
   const several = shown.length * LOOKED_AT * steps.length <= MOST_PRODUCTS ? LOOKED_AT : 2;
   const [first, end] = [shown[0], shown.at(-1)];
-  const steps_ = Math.max(shown.length - 1, 1);
-  const covered = (offset) => (log ? offset * (end / first) ** (1 / steps_) - offset : (end - first) / steps_);
-  const middle = shown.map((offset) => products(steps, offset, covered(offset)) * factor);
-  const under_ = shown.map((offset, n) => range(several).map((k) => products(steps, offset + Math.floor(((k * GOLDEN) % 1) * gaps[n])) * factor));
+  const between = Math.max(shown.length - 1, 1);
+  const own = steps.map(halves);
+  const even = sharesOf(steps, (end - first) / between);
+  const sharesAt = (offset) => (log ? sharesOf(steps, offset * (end / first) ** (1 / between) - offset) : even);
+  const middle = shown.map((offset) => product(own, offset, sharesAt(offset)) * factor);
+  const places = gaps.map((gap) => [...new Set(range(several).map((k) => Math.floor(((k * GOLDEN) % 1) * gap)))]);
+  const looked = shown.map((offset, n) => places[n].map((by) => product(own, offset + by, full) * factor));
   return {
-    low: under_.map((own, n) => Math.min(...own, middle[n])),
-    high: under_.map((own, n) => Math.max(...own, middle[n])),
+    low: looked.map((each, n) => Math.min(...each, middle[n])),
+    high: looked.map((each, n) => Math.max(...each, middle[n])),
     mean: middle,
     band: "offsets",
   };
@@ -83,7 +95,7 @@ function ofPairs(steps, shown, factor, stop, log) {
 
 /** Over positions evenly apart that have a partner at each distance. */
 function ofRows(table, shown, kind) {
-  const end = Math.max(...shown) + 4 * ANCHORS;
+  const end = table.end ?? Math.max(...shown) + 4 * ANCHORS;
   const kept = new Map();
   const row = (position) => {
     if (!kept.has(position)) kept.set(position, sized(table.row(position), kind));
@@ -95,17 +107,19 @@ function ofRows(table, shown, kind) {
 
 /** How far products of rows are from depending on the distance alone, from 0 to 1. */
 function defectOf(table, kind) {
-  const rows = range(PROBED).map((at) => sized(table.row(at), kind));
-  const s = rows.map((a) => rows.map((b) => dot(a, b)));
+  const count = Math.min(table.end ?? PROBED, PROBED);
+  const rows = range(count).map((at) => sized(table.row(at), kind));
+  const s = [];
+  rows.forEach((row, a) => s.push(rows.map((other, b) => (b < a ? s[b][a] : dot(row, other)))));
   const apart = (numbers) => { const middle = mean(numbers); return numbers.reduce((sum, x) => sum + (x - middle) ** 2, 0); };
+  const diagonals = range(count).map((k) => apart(range(count - k).map((n) => s[n][n + k])));
   let left = 0;
-  for (let k = 1 - PROBED; k < PROBED; k += 1) left += apart(range(PROBED - Math.abs(k)).map((n) => (k < 0 ? s[n - k][n] : s[n][n + k])));
+  for (let k = 1 - count; k < count; k += 1) left += diagonals[Math.abs(k)];
   const total = apart(s.flat());
   return total > 0 ? Math.sqrt(left / total) : 0;
 }
 
-function offsetData(table, count, kind, log, pixels) {
-  const pairs = wholePairs(table);
+function offsetData(table, pairs, count, kind, log, pixels) {
   const shown = shownOffsets(count, log, pixels);
   const own = pairs ? ofPairs(pairs, shown, kind === "cosine" ? 1 / pairs.length : 1, count, log) : ofRows(table, shown, kind);
   const least = 1e-12 * Math.max(largest(own.mean), 1e-300);
@@ -156,23 +170,33 @@ function offsetChart(data, table, k, value) {
 
 let last = { key: "", data: null }; // the pictures, which stay while the cursor moves
 
-function matrixOf(table, [start, stop], kind) {
-  const rows = Math.min(MATRIX, stop - start, Math.max(2, Math.floor(MOST_COLUMNS / table.d)));
-  const tile = tileOf(table, [start, stop], [0, table.d], [rows, table.d]);
-  let shown = range(rows).map((n) => tile.values.subarray(n * table.d, (n + 1) * table.d));
-  if (kind === "cosine") {
-    const places = range(rows).map((n) => start + Math.floor((n + 0.5) * ((stop - start) / rows)));
-    const length = tile.exact ? 1 : mean(places.map((at) => { const row = table.row(at); return Math.sqrt(dot(row, row)); }));
-    shown = shown.map((row) => (tile.exact ? sized(row, kind) : row.map((x) => x / length)));
-  }
-  const products_ = new Float64Array(rows * rows);
-  for (let a = 0; a < rows; a += 1) {
-    for (let b = 0; b <= a; b += 1) {
-      products_[a * rows + b] = dot(shown[a], shown[b]);
-      products_[b * rows + a] = products_[a * rows + b];
+function matrixOf(table, pairs, [start, stop], kind) {
+  const count = stop - start;
+  const rows = Math.min(MATRIX, count, Math.max(2, Math.floor(MOST_COLUMNS / table.d)));
+  const own = new Float64Array(rows * rows);
+  const fill = (value) => {
+    for (let a = 0; a < rows; a += 1) for (let b = 0; b <= a; b += 1) own[a * rows + b] = own[b * rows + a] = value(a, b);
+  };
+  if (pairs) {
+    // Rows of whole pairs, filtered or not, know the distance alone.
+    const shares = sharesOf(pairs, count / rows).map((x) => x * x);
+    const factor = kind === "cosine" ? 1 / pairs.length : 1;
+    const apart = evenProducts(pairs, rows, count, shares).map((x) => x * factor);
+    fill((a, b) => apart[a - b]);
+  } else {
+    const { values: drawn, exact } = tileOf(table, [start, stop], [0, table.d], [rows, table.d]);
+    let shown = range(rows).map((n) => drawn.subarray(n * table.d, (n + 1) * table.d));
+    if (kind === "cosine" && table.stored && !exact) {
+      shown = reduced((n) => sized(table.row(start + n), kind), count, rows);
+    } else if (kind === "cosine" && exact) {
+      shown = shown.map((row) => sized(row, kind));
+    } else if (kind === "cosine") {
+      const length = mean(range(rows).map((n) => { const row = table.row(start + Math.floor((n + 0.5) * (count / rows))); return Math.sqrt(dot(row, row)); }));
+      shown = shown.map((row) => row.map((x) => x / length));
     }
+    fill((a, b) => dot(shown[a], shown[b]));
   }
-  return { values: products_, rows, limit: largest(products_) || 1, perPixel: (stop - start) / rows };
+  return { tile: indices(own, largest(own) || 1, [rows, rows]), limit: largest(own) || 1, perPixel: count / rows };
 }
 
 function heatmap(data, matrix, [start, stop], p, k, say) {
@@ -186,7 +210,7 @@ function heatmap(data, matrix, [start, stop], p, k, say) {
   return under(make("Heatmap", {
     id: "matrix",
     title: `${NAMES[data.kind]} of rows`,
-    tile: indices(matrix.values, matrix.limit, [matrix.rows, matrix.rows]),
+    tile: matrix.tile,
     lut: "diverging",
     x: cells("position", start, stop, apart),
     y: cells("position", start, stop, { key: "p" }),
@@ -202,9 +226,9 @@ function heatmap(data, matrix, [start, stop], p, k, say) {
 function blocks(table, k) {
   const pairs = table.ladder.steps.length;
   const rows = evenly(0, pairs - 1, BLOCKS).map((pair) => {
-    const angle = radians(table.steps[table.layout.findIndex(([own]) => own === pair)] * BigInt(k));
-    const [cos, sin, minus] = [Math.cos(angle), Math.sin(angle), -Math.sin(angle)].map((x) => signed(x, 3));
-    return [String(pair), `${signed(angle, 4)} rad`, `[ ${cos}  ${sin} ]`, `[ ${minus}  ${cos} ]`];
+    const turn = angle(k, table.halves[table.layout.findIndex(([own]) => own === pair)]);
+    const [cos, sin, minus] = [Math.cos(turn), Math.sin(turn), -Math.sin(turn)].map((x) => signed(x, 3));
+    return [String(pair), `${signed(turn, 4)} rad`, `[ ${cos}  ${sin} ]`, `[ ${minus}  ${cos} ]`];
   });
   const far = plural(k, "position");
   return make("TableOfText", {
@@ -231,7 +255,7 @@ function decay(frequencies) {
         re += cos;
         im += sin;
         squares += cos * cos;
-        bound += Math.hypot(re, im);
+        bound += Math.sqrt(re * re + im * im);
       }
       return { same: re / pairs, spread: squares / pairs ** 2, bound: bound / ((pairs * (pairs + 1)) / 2) };
     });
@@ -269,32 +293,33 @@ function lead(data) {
 
 export function distanceFrame(scene) {
   const { s, L, metric, log: asked } = scene.values;
-  const table = columnsOf(scene.a);
+  const table = tableOf(scene.a);
   const log = asked && L > 3;
   const k = Math.min(scene.values.off, L - 1);
   const p = Math.min(scene.values.p, s + L - 1 - k);
   const key = JSON.stringify([scene.a, s, L, metric, log, scene.width]);
   if (last.key !== key) {
-    const data = offsetData(table, L, metric, log, Math.min(scene.width, 512));
-    last = { key, data, matrix: matrixOf(table, [s, s + L], metric), far: table.turns ? [decay(table.ladder.frequencies)] : [] };
+    const pairs = wholePairs(table);
+    const data = offsetData(table, pairs, L, metric, log, Math.min(scene.width, 512));
+    last = { key, data, matrix: matrixOf(table, pairs, [s, s + L], metric), far: table.turns ? [(table.far ??= decay(table.ladder.frequencies))] : [] };
   }
   const { data, matrix, far } = last;
-  const product = (a, b) => dot(sized(table.row(a), metric), sized(table.row(b), metric));
-  const value = product(p, p + k);
+  const ofRowsAt = (a, b) => dot(sized(table.row(a), metric), sized(table.row(b), metric));
+  const value = ofRowsAt(p, p + k);
   const say = `Positions ${whole(p)} and ${whole(p + k)}, ${plural(k, "position")} apart: ${number(value)}`;
   const rise = data.firstRise;
   return {
     lead: lead(data),
-    panels: [heatmap(data, matrix, [s, s + L], p, k, say), offsetChart(data, table, k, value), ...far, blocks(table, k)],
+    panels: [heatmap(data, matrix, [s, s + L], p, k, say), offsetChart(data, table, k, value), ...far, ...(table.stored ? [] : [blocks(table, k)])],
     readout: present(
-      make("Heading", { text: `Positions ${whole(p)} and ${whole(p + k)}` }),
+      heading(`Positions ${whole(p)} and ${whole(p + k)}`),
       fact(metric === "cosine" ? "Cosine" : "Dot product", number(value, 6)),
-      fact("With itself", number(product(p, p), 6)),
+      fact("With itself", number(ofRowsAt(p, p), 6)),
       fact("Distance", whole(k)),
       rise !== null && fact("First rises at", whole(rise)),
       rise !== null && fact("Steps that go up", `${number(100 * data.rises, 2)} %`),
       fact("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything"),
-      data.defect && make("Prose", { text: "The band runs over positions: the same distance, other places." }),
+      data.defect && prose("The band runs over positions: the same distance, other places."),
     ),
     say,
     cursor: { x: stops("off", k, 0, L - 1), y: stops("p", p, s, s + L - 1) },

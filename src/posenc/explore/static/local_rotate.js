@@ -2,7 +2,7 @@
 
 import { columnsOf, radians, someOf } from "./columns.js";
 import { dot, rotate } from "./evaluator.js";
-import { cells, float32, float64, Grid, make, stops, under, values } from "./grammar.js";
+import { cells, fact, float32, float64, Grid, heading, make, prose, stops, under, values } from "./grammar.js";
 import { randomVector } from "./keccak.js";
 import { number, plural, rint, signed, whole, widened } from "./numbers.js";
 
@@ -12,7 +12,6 @@ const SHIFT = 1000; // by which both positions are moved to show that nothing ch
 const TRAIL = 64; // points of a trail
 const MOST_ARCS = 64; // channels that have an arc
 const MOST_DIALS = 8;
-const fact = (label, value, note = "") => make("Datum", { label, value, note });
 const rounded = (x) => Number(x.toFixed(4));
 
 /** The distances of the curve, which holds the one of query and key. */
@@ -152,16 +151,16 @@ export function rotateFrame(scene) {
     lead: `A query at ${whole(m)} and a key at ${whole(n)}: their product is a sum over ${plural(terms.length, "pair")}. Both moved by ${whole(SHIFT)}: ${after}.`,
     panels: [dialPanel(data), ...arcs(data), termsChart(data), scoreChart(data, scene.values.mix === "own")],
     readout: [
-      make("Heading", { text: `Query at ${whole(m)}, key at ${whole(n)}` }),
+      heading(`Query at ${whole(m)}, key at ${whole(n)}`),
       fact("q · k", signed(score, 6)),
       fact(`both ${whole(SHIFT)} later`, signed(moved, 6)),
       fact("Distance", whole(m - n)),
-      make("Heading", { text: `Pair ${pair}` }),
+      heading(`Pair ${pair}`),
       fact("Channels", members[pair].join(" and ")),
       fact("Adds", signed(terms[pair], 6)),
       fact("The distance turns q from k by", `${signed(own.between, 4)} rad`),
       fact("In turns", signed(own.between / (2 * Math.PI), 4)),
-      make("Prose", { text: "Query and key are random numbers of the seed. A model trained with one layout of pairs and run with the other gets the mixed curves." }),
+      prose("Query and key are random numbers of the seed. A model trained with one layout of pairs and run with the other gets the mixed curves."),
     ],
     say: `Query at ${whole(m)}, key at ${whole(n)}: score ${number(score)}; pair ${pair} adds ${number(terms[pair])}`,
     cursor: { x: stops("j", scene.values.j, 0, 2 * terms.length - 1), y: stops("m", m, 0, FARTHEST) },

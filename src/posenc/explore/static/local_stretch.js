@@ -2,7 +2,7 @@
 
 import { columnsOf } from "./columns.js";
 import { ladder, pythonFloat } from "./evaluator.js";
-import { float32, float64, logarithmic, make, stops, under } from "./grammar.js";
+import { fact, float32, float64, heading, logarithmic, make, prose, stops, under } from "./grammar.js";
 import { pairAxis } from "./local_waves.js";
 import { count, general, number, plural, rint, signed, whole } from "./numbers.js";
 import { refuse } from "./reading.js";
@@ -11,8 +11,6 @@ const FAST = 32; // turns within the trained length from which a pair counts as 
 const LOST = 1.01; // stretch from which a fast pair has lost its step
 const [EVERY, MORE] = [4096, 4096]; // distances: every one up to the first, then so many as far again
 const STYLES = ["yarn", "llama3", "ntk", "linear", "dynamic", "yarn_paper", "given", "none"];
-const fact = (label, value) => make("Datum", { label, value });
-const prose = (text) => make("Prose", { text });
 const times = (x) => `×${number(x, 3)}`;
 const lengthText = (x) => (Number.isFinite(x) ? number(x) : "endless");
 const sum = (list) => list.reduce((total, x) => total + x, 0);
@@ -42,10 +40,15 @@ function distancesOf(trained) {
 /** The largest mean over the pairs of |g exp(i d after) - exp(i d before)|. */
 function changeOf(before, after, factor, distances) {
   const gain = factor ** 2;
+  const moved = before.map((f, n) => after[n] - f).filter(Boolean); // of the others the cosine is 1
+  const still = (before.length - moved.length) * Math.abs(gain - 1);
   let largest = 0;
-  for (const distance of distances) {
-    let total = 0;
-    for (let n = 0; n < before.length; n += 1) total += Math.sqrt(Math.max(gain * gain + 1 - 2 * gain * Math.cos(distance * (after[n] - before[n])), 0));
+  for (const distance of moved.length ? distances : distances.slice(0, 1)) {
+    let total = still;
+    for (let n = 0; n < moved.length; n += 1) {
+      const half = Math.abs(Math.sin((distance / 2) * moved[n]));
+      total += gain === 1 ? 2 * half : Math.sqrt((gain - 1) ** 2 + 4 * gain * half * half);
+    }
     largest = Math.max(largest, total / before.length);
   }
   return largest;
@@ -74,14 +77,19 @@ function dataOf(scene, table, labels) {
   if (last.key === key) return last.data;
   const length = rint(trained * factor);
   const before = table.ladder.frequencies;
-  const [rules, leftOut] = [[], {}];
+  const [rules, leftOut, made] = [[], {}, new Map()];
   for (const [name, label] of Object.entries(labels)) {
     if (name === "given") continue;
     try {
-      const own = ladder({ dim: d, base: n, scaling: scalingOf(name, factor, trained, length) });
-      const wavelengths = Array.from(own.frequencies, (f) => (2 * Math.PI) / f);
-      const stretch = wavelengths.map((x, pair) => x / ((2 * Math.PI) / before[pair]));
-      rules.push({ name, label, wavelengths, stretch, effect: effectOf(before, own, trained, length) });
+      const scaling = scalingOf(name, factor, trained, length);
+      const same = JSON.stringify(scaling);
+      if (!made.has(same)) {
+        const own = ladder({ dim: d, base: n, scaling });
+        const wavelengths = Array.from(own.frequencies, (f) => (2 * Math.PI) / f);
+        const stretch = wavelengths.map((x, pair) => x / ((2 * Math.PI) / before[pair]));
+        made.set(same, { wavelengths, stretch, effect: effectOf(before, own, trained, length) });
+      }
+      rules.push({ name, label, ...made.get(same) });
     } catch (error) {
       if (!(error instanceof RangeError)) throw error;
       leftOut[name] = name === "dynamic" ? error.message.replace(/^NTK/, "DynamicNTK") : error.message;
@@ -158,13 +166,13 @@ function enlarged({ d, n }, factor) {
 }
 
 /** What engines are told for the rule: lines of Python with the numbers of this state in their places. */
-function lines({ heading, none, rules }, name, data, values) {
-  if (!rules[name]) return [make("Heading", { text: heading }), prose(none)];
+function lines({ heading: title, none, rules }, name, data, values) {
+  if (!rules[name]) return [heading(title), prose(none)];
   const base = name === "ntk" ? enlarged(values, data.factor) : 0;
   const numbers = { n: pythonFloat(values.n), f: pythonFloat(data.factor), g: general(data.factor, 9), base: pythonFloat(base), baseG: general(base, 9), trained: data.trained, length: data.length };
   const filled = (text) => text.replace(/⟨(\w+)⟩/g, (_, key) => numbers[key]);
   const [written, remarks] = rules[name];
-  return [make("Heading", { text: heading }), ...Object.entries(written).map(([label, text]) => fact(label, filled(text))), ...remarks.map(prose)];
+  return [heading(title), ...Object.entries(written).map(([label, text]) => fact(label, filled(text))), ...remarks.map(prose)];
 }
 
 /** What YaRN multiplies, and where its two ramps are farthest apart. */
@@ -199,7 +207,7 @@ export function stretchFrame(scene, { stretching }) {
     lead: lead(data),
     panels: [...charts(data, table, pair, chosen), costs(data, labels)],
     readout: [
-      make("Heading", { text: `${chosen.label}, pair ${pair}` }),
+      heading(`${chosen.label}, pair ${pair}`),
       fact("Stretch", stretched),
       fact("Wavelength before", before),
       fact("Wavelength after", after),

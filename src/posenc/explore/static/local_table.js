@@ -1,17 +1,25 @@
 /** Table, made in the page: posenc/explore/views/table.py with the pictures that it takes. */
 
 import { again, arcsOf, countHits } from "./arcs.js";
-import { columnsOf, curveOf, radians } from "./columns.js";
-import { cells, float32, float64, Grid, indices, largest, make, present, stops, under, values } from "./grammar.js";
-import { seriesOf, unresolved } from "./local_curve.js";
+import { curveOf, radians } from "./columns.js";
+import { around, cells, fact, float32, float64, Grid, heading, indices, largest, make, present, prose, stops, under, values } from "./grammar.js";
+import { nearby, tableOf } from "./local_stored.js";
 import { count, number, plural, signed, whole } from "./numbers.js";
 import { arranged, reduced, tileOf } from "./pixels.js";
 import { refuse } from "./reading.js";
 
 const DIGITS = 6;
 const NEAR = 0.005; // values that agree to two digits, and the distance of two points of the unit circle
+const MOST_COUNTED = 2 ** 24; // numbers of a stored table that are looked through
 const COLUMNS = { stored: "dimension", sin_cos: "dimension, sines before cosines" };
-const fact = (label, value) => make("Datum", { label, value });
+
+/** A series of a curve, with its band where pixels cannot show all of it. */
+export function seriesOf(curve) {
+  const band = curve.band ? { lo: float32(curve.low), hi: float32(curve.high) } : {};
+  return make("Series", { label: curve.label, x: float64(curve.x), y: float32(curve.mean), ...band });
+}
+
+export const unresolved = (curve) => (curve.band ? "Line: what pixels can show. Band: from the least to the largest value." : "");
 
 /** Where the arrows go. */
 export const tableCursor = ({ values: { s, L, p, j } }, table) => ({ x: stops("j", j, 0, table.d - 1), y: stops("p", p, s, s + L - 1) });
@@ -24,9 +32,12 @@ function caption(tile, table) {
   const each = stop - start > 1 ? `Each of the ${whole(stop - start)} positions has a row of its own.` : `One position, ${whole(start)}.`;
   return present(
     tile.perPixel[0] === 1 ? each : `A pixel covers ${number(tile.perPixel[0])} positions.`,
-    !tile.exact && `${whole(tile.blank)} of ${plural(total, "column")} are blank: below 2 pixels per wave; waves are shown in full from 8.`,
-    tile.perPixel[1] > 1 && `A pixel covers ${number(total / tile.shape[1])} pairs, sines and cosines apart.`,
+    !tile.exact && table.stored && "Rows are filtered: waves below 2 pixels are blank, 8 are full.",
+    !tile.exact && !table.stored && `${whole(tile.blank)} of ${plural(total, "column")} are blank: below 2 pixels per wave; waves are shown in full from 8.`,
+    tile.perPixel[1] > 1 && `A pixel covers ${number(total / tile.shape[1])} ${table.stored ? "dimensions" : "pairs, sines and cosines apart"}.`,
+    table.sides && `Positions are the cells of a grid of ${table.sides[0]} (h) by ${table.sides[1]} (w), the last fastest.`,
     table.turns && "Columns are the channels: a sine where the first of a pair stands, a cosine where the second does.",
+    tile.limit !== 1 && `Colours end at ±${number(tile.limit)}.`,
   ).join(" ");
 }
 
@@ -38,12 +49,12 @@ function heatmap(tile, drawn, table, label) {
   return make("Heatmap", {
     id: "table",
     title: "",
-    tile: indices(tile.values, 1, tile.shape),
+    tile: tile.indices,
     lut: "diverging",
     x: plain ? cells(COLUMNS.stored, first, last, { key: "j" }) : cells(COLUMNS[tile.order], first, last, names),
     y: cells("position", ...tile.positions, { key: "p" }),
-    low: number(-1),
-    high: `+${number(1)}`,
+    low: number(-tile.limit),
+    high: `+${number(tile.limit)}`,
     caption: caption(tile, table),
     lines: tile.boundaries.map((at, n) => make("Mark", { axis: "x", at: first + at * scale, text: n ? "" : "2 px per wave" })),
     label,
@@ -51,12 +62,12 @@ function heatmap(tile, drawn, table, label) {
 }
 
 /** The column of the cursor, over the positions of the table. */
-function beside(curve, y, p, value) {
+function beside(curve, limit, y, p, value) {
   return make("Chart", {
     id: "column",
     title: `dimension ${curve.column}`,
     x: y,
-    y: values("", -1, 1, 2),
+    y: values("", -limit, limit, 2),
     series: [seriesOf(curve)],
     marks: y.at === null ? [] : [make("Mark", { axis: "point", at: p + 0.5, to: value, style: "point" })],
     caption: unresolved(curve),
@@ -65,9 +76,6 @@ function beside(curve, y, p, value) {
     label: `${curve.label} over the positions`,
   });
 }
-
-/** The least or largest of each pixel and two to either side. */
-const around = (own, choose) => own.map((_, n) => choose(...[-2, -1, 0, 1, 2].map((by) => own[Math.min(own.length - 1, Math.max(0, n + by))])));
 
 /** The row of the cursor, over the dimensions of the table. */
 function below(row, x, tile, title) {
@@ -80,12 +88,12 @@ function below(row, x, tile, title) {
     const runs = ends.slice(0, -1).map((end, n) => part.slice(end, Math.max(ends[n + 1], end + 1)));
     series = {
       x: ends.slice(0, -1).map((end, n) => first + (end + ends[n + 1]) / 2),
-      y: reduced(part.map((value) => [value]), pixels).map(([value]) => value),
-      lo: float32(around(runs.map((run) => Math.min(...run)), Math.min)),
-      hi: float32(around(runs.map((run) => Math.max(...run)), Math.max)),
+      y: reduced((n) => [part[n]], part.length, pixels).map(([value]) => value),
+      lo: float32(nearby(runs.map((run) => Math.min(...run)), Math.min)),
+      hi: float32(nearby(runs.map((run) => Math.max(...run)), Math.max)),
     };
   }
-  const limit = Math.max(1, largest(part));
+  const limit = Math.max(tile.limit, largest(part));
   return make("Chart", {
     id: "row",
     title,
@@ -100,10 +108,11 @@ function below(row, x, tile, title) {
 
 function lead(table, tile) {
   const total = tile.dims[1] - tile.dims[0];
-  if (tile.perPixel[0] > 1) {
+  if (tile.perPixel[0] > 1 && !table.stored) {
     const end = tile.blank ? "; they fade out here instead of showing a false pattern." : ".";
     return `Each pixel covers ${number(tile.perPixel[0])} positions. ${count(tile.blank, total)} columns turn too fast for this scale${end}`;
   }
+  if (table.sides) return `One row for each cell of a grid of ${table.sides.map(whole).join(" × ")}, one column per dimension.`;
   const [fast, slow] = [Math.min(...table.wavelengths), Math.max(...table.wavelengths)];
   return `One row per position, one column per dimension. The fastest column repeats every ${number(fast, 3)} positions, the slowest every ${number(slow, 5)}; together they make rows different.`;
 }
@@ -142,7 +151,14 @@ function dial(table, pair, step, p, signedFrequency) {
 }
 
 /** How often the value and the pair come again, and where. */
-function equal(table, step, cosine, value, p, [start, stop]) {
+function equal(table, j, value, p, [start, stop]) {
+  const note = prose("To two digits. One dimension cannot name a position; the whole row can.");
+  if (table.stored) {
+    if ((stop - start) * table.d > MOST_COUNTED) return [];
+    const same = table.run(start, stop - start, j).filter((x) => Math.abs(x - value) <= NEAR).length;
+    return [fact("Same value at", count(same, stop - start)), note];
+  }
+  const [step, cosine] = [table.steps[j], table.layout[j][1]];
   const near = countHits(step, arcsOf(cosine, value - NEAR, value + NEAR, stop), start, stop);
   const wide = BigInt(Math.round((2 * Math.asin(NEAR / 2)) / (2 ** -64 * 2 * Math.PI)));
   const pairs = countHits(step, [[step * BigInt(p) - wide, 2n * wide]], start, stop);
@@ -154,24 +170,26 @@ function equal(table, step, cosine, value, p, [start, stop]) {
       fact("Same pair at", count(pairs, stop - start)),
       places.length && make("Links", { label: `The pair again at${nearest}`, links: places.map((at) => make("Link", { text: whole(at), state: { p: String(at) } })) }),
     ),
-    make("Prose", { text: "To two digits. One dimension cannot name a position; the whole row can." }),
+    note,
   ];
 }
 
 function readout(scene, table, value) {
   const { s, L, p, j } = scene.values;
+  const title = heading(`Position ${whole(p)}, dimension ${j}`);
+  if (table.stored) return [title, make("Math", { mathml: "", text: "", steps: ["A stored number."], value: signed(value, DIGITS) }), ...equal(table, j, value, p, [s, s + L])];
   const [pair, cosine] = table.layout[j];
   const step = table.steps[j];
   const signedFrequency = radians(step);
   const frequency = Math.abs(signedFrequency);
   const name = cosine ? "cos" : "sin";
   return [
-    make("Heading", { text: `Position ${whole(p)}, dimension ${j}` }),
+    title,
     formula(scene, table, { p, name, pair, frequency, value }),
     ...dial(table, pair, step, p, signedFrequency),
     fact("Wavelength", number(table.wavelengths[j])),
     fact("Turns so far", number((p * signedFrequency) / (2 * Math.PI))),
-    ...equal(table, step, cosine, value, p, [s, s + L]),
+    ...equal(table, j, value, p, [s, s + L]),
   ];
 }
 
@@ -181,31 +199,28 @@ let last = { key: "", tile: null }; // the picture, which stays while the cursor
 
 function pictureOf(scene, table, rows, dims) {
   const key = JSON.stringify([scene.a, rows, dims, scene.height, scene.width]);
-  if (last.key !== key) last = { key, tile: tileOf(table, rows, dims, [scene.height, scene.width]) };
+  if (last.key === key) return last.tile;
+  const tile = tileOf(table, rows, dims, [scene.height, scene.width]);
+  last = { key, tile: { ...tile, indices: indices(tile.values, tile.limit, tile.shape) } };
   return last.tile;
 }
-
-const window20 = (centre, low, high) => {
-  const first = Math.max(low, Math.min(centre - 10, high - 20));
-  return Array.from({ length: Math.min(first + 20, high) - first }, (_, n) => first + n);
-};
 
 export function tableFrame(scene) {
   const { s, L, p, j, p0, p1, j0, j1, parts } = scene.values;
   if (parts) refuse("what a table is made of");
-  const table = columnsOf(scene.a);
+  const table = tableOf(scene.a);
   const tile = pictureOf(scene, table, [p0, p1], [j0, j1]);
   const drawn = arranged(table, tile.order);
   const place = drawn.indexOf(j);
   const value = table.at(p, j);
-  const say = `Position ${whole(p)}, dimension ${j}: ${table.name(j)}, ${signed(value, DIGITS)}`;
+  const say = `Position ${whole(p)}, dimension ${j}: ${table.stored ? "" : `${table.name(j)}, `}${signed(value, DIGITS)}`;
   const main = under(heatmap(tile, drawn, table, say), j0 <= place && place < j1 ? place : null, p0 <= p && p < p1 ? p : null);
   const what = table.turns ? "the sines and cosines that turn" : "the vector added at";
   return {
     lead: lead(table, tile),
     panels: [
       main,
-      beside(curveOf(table, j, p0, p1, tile.shape[0]), main.y, p, value),
+      beside(table.stored ? table.curve(j, p0, p1, tile.shape[0]) : curveOf(table, j, p0, p1, tile.shape[0]), tile.limit, main.y, p, value),
       below(table.row(p, drawn), main.x, tile, `${what} position ${whole(p)}`),
     ],
     readout: readout(scene, table, value),
@@ -213,14 +228,14 @@ export function tableFrame(scene) {
     cursor: tableCursor(scene, table),
     zoom: { x: { from: "j0", to: "j1", min: 0, max: table.d }, y: { from: "p0", to: "p1", min: s, max: s + L } },
     table: numbersOf(scene, table),
-    dead: ["parts"],
+    dead: table.sides ? ["parts", "s"] : ["parts"],
   };
 }
 
 /** A window of 20 x 20 numbers around the cursor. */
 function numbersOf(scene, table) {
   const { s, L, p, j } = scene.values;
-  const [rows, dims] = [window20(p, s, s + L), window20(j, 0, table.d)];
+  const [rows, dims] = [around(p, s, s + L), around(j, 0, table.d)];
   return {
     caption: `${table.label}: positions ${whole(rows[0])} to ${whole(rows.at(-1))}, dimensions ${dims[0]} to ${dims.at(-1)}`,
     columns: ["position", ...dims.map(String)],

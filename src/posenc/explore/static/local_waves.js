@@ -1,10 +1,9 @@
 /** Waves, made in the page: posenc/explore/views/waves.py with the pictures that it takes. */
 
 import { columnsOf, curveOf } from "./columns.js";
-import { cells, float32, float64, Grid, indices, largest, logarithmic, make, present, under, values } from "./grammar.js";
-import { count, number, plural, signed, whole } from "./numbers.js";
-import { seriesOf, unresolved } from "./local_curve.js";
-import { tableCursor } from "./local_table.js";
+import { cells, fact, float32, float64, Grid, heading, indices, logarithmic, make, present, under, values } from "./grammar.js";
+import { count, number, plural, rint, signed, whole } from "./numbers.js";
+import { seriesOf, tableCursor, unresolved } from "./local_table.js";
 
 const MOST_COUNTED = 64; // positions of the counter
 const CURVES = 5;
@@ -50,7 +49,7 @@ function curves(scene, table, [start, stop]) {
   const { j, p } = scene.values;
   const sines = table.layout.map(([pair, cosine], column) => ({ pair, cosine, column })).filter(({ cosine }) => !cosine)
     .sort((a, b) => table.wavelengths[a.column] - table.wavelengths[b.column]).map(({ column }) => column);
-  const places = new Set(Array.from({ length: CURVES }, (_, n) => evenRound((n * (sines.length - 1)) / (CURVES - 1))));
+  const places = new Set(Array.from({ length: CURVES }, (_, n) => rint((n * (sines.length - 1)) / (CURVES - 1))));
   const chosen = [j, ...[...places].sort((a, b) => a - b).map((n) => sines[n]).filter((column) => column !== j)];
   return chosen.map((column, n) => {
     const curve = curveOf(table, column, start, stop, scene.width);
@@ -68,8 +67,6 @@ function curves(scene, table, [start, stop]) {
     return under(chart, p, null, table.at(p, column));
   });
 }
-
-const evenRound = (x) => (x % 1 === 0.5 ? 2 * Math.round(x / 2) : Math.round(x));
 
 // --- the counter -----------------------------------------------------------------------------------
 
@@ -119,14 +116,13 @@ function counter(scene, table, stop) {
 
 function readout(lengths, pair, scene) {
   const { j, L } = scene.values;
-  const fact = (label, value, note = "") => make("Datum", { label, value, note });
   const own = lengths[pair];
   return [
-    make("Heading", { text: `Pair ${pair}, dimension ${j}` }),
+    heading(`Pair ${pair}, dimension ${j}`),
     fact("Wavelength", lengthText(own)),
     fact("Frequency", `${number((2 * Math.PI) / own)} rad`),
     fact(`Turns within ${whole(L)}`, number(L / own, 3)),
-    make("Heading", { text: "All pairs" }),
+    heading("All pairs"),
     fact("Shortest", lengthText(Math.min(...lengths))),
     fact("Longest", lengthText(Math.max(...lengths))),
     fact("No full turn", count(lengths.filter((x) => x > L).length, lengths.length), "pairs longer than the positions shown"),

@@ -3,8 +3,7 @@
 import { el, place, put, rebuild, resize, svg, whenChanged } from "./dom.js";
 import { axisX, axisY } from "./marks.js";
 import { Pointer } from "./pointer.js";
-import { Legend, cellEdges, paint, settle } from "./raster.js";
-import { scaleOf } from "./scale.js";
+import { Legend, drawTile } from "./raster.js";
 
 const LEAST = 132;
 const GAP = 18;
@@ -24,24 +23,15 @@ class Multiple {
 
   draw(panel, frame, { width, height, square }) {
     const ratio = devicePixelRatio || 1;
-    const tile = frame.arrays[panel.tile];
-    const [rows, columns] = tile.shape;
-    const lut = frame.arrays[frame.header.palette[panel.lut]];
+    const [rows, columns] = frame.arrays[panel.tile].shape;
     const rim = width >= WIDE ? { left: LEFT, bottom: 20 } : { left: 1, bottom: 1 };
     const free = { width: (width - rim.left) * ratio, height: height * ratio };
     const each = Math.min(free.width / columns, free.height / rows);
     const [across, down] = square
       ? [Math.floor(each * columns), Math.floor(each * rows)]
       : [Math.floor(free.width), Math.floor(free.height)];
-    const edges = { x: cellEdges(columns, across), y: cellEdges(rows, down) };
-    paint(this.canvas, tile.data, lut, edges.x, edges.y, frame.arrays[panel.mask]?.data ?? null);
-    const size = settle(this.canvas, rim.left, 1, ratio, width - rim.left);
-    const box = { left: rim.left, top: 1, ...size };
-    const scales = {
-      x: scaleOf(panel.x, box.left, box.left + box.width),
-      y: scaleOf(panel.y, box.top, box.top + box.height),
-    };
-    resize(this.stage, [this.over], size.width + rim.left + 1, size.height + 1 + rim.bottom);
+    const { box, scales } = drawTile(this.canvas, panel, frame, [across, down], rim.left, 1, width - rim.left);
+    resize(this.stage, [this.over], box.width + rim.left + 1, box.height + 1 + rim.bottom);
     const axes = rim.bottom > 1
       ? [...axisX({ ...panel.x, label: "" }, scales.x, box, "bottom"), ...axisY(panel.y, scales.y, box, { turned: false })]
       : [];

@@ -146,7 +146,7 @@ export function showTexts(header) {
 }
 
 /** The line that names what is compared. */
-export function showVersus({ compare, lead, fixed }, stop) {
+export function showVersus({ compare, lead }, stop) {
   const node = byId("versus");
   node.hidden = !compare;
   whenChanged(node, [compare, lead], () => {
@@ -155,7 +155,7 @@ export function showVersus({ compare, lead, fixed }, stop) {
     const told = lead.includes(compare.a) && lead.includes(compare.b);
     node.replaceChildren(
       ...(told ? [] : [side("A", compare.a), side("B", compare.b)]),
-      ...(fixed ? [] : [el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing")]),
+      el("button", { type: "button", class: "quiet", onclick: stop }, "Stop comparing"),
     );
   });
 }

@@ -2,6 +2,7 @@
 
 import { el, named, place } from "./dom.js";
 import { host } from "./host.js";
+import { scaleOf } from "./scale.js";
 
 const HATCH = 6;
 const COARSE = 6;
@@ -93,6 +94,16 @@ export function settle(canvas, left, top, ratio, within = Infinity) {
   place(canvas, { left: snap(left, host.left), top: snap(top, host.top), width, height });
   canvas.classList.toggle("shrunk", shrink < 1);
   return { width, height };
+}
+
+/** Paints a heatmap in so many device pixels at a place; its colours, its box and the scales of its axes. */
+export function drawTile(canvas, panel, { header, arrays }, [across, down], left, top, within) {
+  const { data, shape: [rows, columns] } = arrays[panel.tile];
+  const lut = arrays[header.palette[panel.lut]];
+  paint(canvas, data, lut, cellEdges(columns, across), cellEdges(rows, down), arrays[panel.mask]?.data ?? null);
+  const box = { left, top, ...settle(canvas, left, top, devicePixelRatio || 1, within) };
+  const scales = { x: scaleOf(panel.x, left, left + box.width), y: scaleOf(panel.y, top, top + box.height) };
+  return { lut, box, scales };
 }
 
 /** A colour bar of 64 steps as a canvas. */

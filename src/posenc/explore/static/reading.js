@@ -5,7 +5,7 @@ import { number, plural, short, whole } from "./numbers.js";
 import { NotStored } from "./transport.js";
 
 const FARTHEST = 1e15; // places of a cursor
-const ASKED = new Set(["k", "w", "h", "theme", "since", "numbers"]); // of one request, no part of the state
+export const ASKED = new Set(["k", "w", "h", "theme", "since", "numbers"]); // of one request, no part of the state
 const WHOLE = /^[+-]?[0-9]{1,19}$/;
 const DECIMAL = /^[+-]?([0-9]{1,40}\.?[0-9]{0,40}|\.[0-9]{1,40})([eE][+-]?[0-9]{1,4})?$/;
 const SIZE = { kind: "integer", gently: true, low: 16, high: 8192 };
@@ -98,9 +98,30 @@ class Scene {
   }
 }
 
+const GRID = "preset:mae"; // whose positions are the cells of a grid
+const MOST_LEARNED = 2 ** 22;
+
+/** Why posenc makes no encoding of some numbers; empty where it does. */
+function whyNot({ entry: { id, label, kind }, values: { d }, end }) {
+  if (kind === "rotary" && d % 2) return `RoPE: dim: expected an even width of at least 2, got ${d}. \`dim\` is the rotated width; a wider head passes its other channels through.`;
+  if (id === GRID && d % 4) return `Sinusoidal: expected a width that odd='error' allows for ${2 * Math.floor(d / 4)} pairs, got dim=${d}. odd='zero_pad' fills with zeros, odd='cut' cuts to the width.`;
+  if (id === "learned" && end * d > MOST_LEARNED) return `${label} would learn ${end * d} numbers, more than the ${whole(MOST_LEARNED)} that are drawn. Choose fewer positions or a smaller width.`;
+  return "";
+}
+
+const fieldsOf = (entry, shape) => entry.fields.filter(({ key }) => key !== "L" && key !== "s").map((f) => ({
+  ...f,
+  default: shape.defaults[f.key] ?? f.default,
+  high: Math.min(f.high, shape.most[f.key] ?? f.high),
+  section: "encoding",
+}));
+
+/** What some fields begin with. */
+const startOf = (fields) => Object.fromEntries(fields.map((f) => [f.key, parse(f).value]));
+
 /** The encoding of a state: its entry, and the values of its controls. */
-function encoding(scene, ladders) {
-  const { shape, entries } = scene;
+function encoding(scene, { ladders, seed }) {
+  const { shape, entries, values: { s = 0, L = 0 } } = scene;
   const offered = Object.values(entries).filter((entry) => entry.views.includes(shape.id));
   const options = offered.map(({ id, label, group }) => ({ value: id, label, group }));
   const field = { key: "enc", label: "Encoding", kind: "choice", default: shape.encoding, low: 0, high: 0, scale: "linear", options, section: "encoding", hint: "", step: 1, plays: false };
@@ -110,20 +131,24 @@ function encoding(scene, ladders) {
   scene.used.add("enc");
   scene.values.enc = entry.id;
   scene.fields.push([field, entry.id]);
-  const own = entry.fields.filter(({ key }) => key !== "L" && key !== "s").map((f) => ({
-    ...f,
-    default: shape.defaults[f.key] ?? f.default,
-    high: Math.min(f.high, shape.most[f.key] ?? f.high),
-    section: "encoding",
-  }));
-  const chosen = { entry, values: Object.fromEntries(own.map((f) => [f.key, scene.take(f)])) };
-  if (entry.kind === "rotary" && chosen.values.d % 2) {
-    scene.problems.push(["d", `RoPE: dim: expected an even width of at least 2, got ${chosen.values.d}. \`dim\` is the rotated width; a wider head passes its other channels through.`]);
+  const own = fieldsOf(entry, shape);
+  let chosen = { entry, values: Object.fromEntries(own.map((f) => [f.key, scene.take(f)])), end: s + L, sides: null };
+  const why = whyNot(chosen);
+  if (why) {
+    scene.problems.push(["d", why]);
+    chosen.values = startOf(own);
     for (const f of own) {
-      chosen.values[f.key] = parse(f).value;
       scene.retake(f.key, f.default);
       scene.values[f.key] = chosen.values[f.key];
     }
+    if (whyNot(chosen)) chosen = { ...chosen, entry: entries[shape.encoding], values: startOf(fieldsOf(entries[shape.encoding], shape)) };
+  }
+  if (entry.id === "learned") chosen.seed = seed;
+  if (entry.id === GRID) {
+    const side = Math.floor(Math.sqrt(L));
+    Object.assign(chosen, { sides: [side, side], end: side * side });
+    scene.retake("s", 0);
+    scene.retake("L", side * side);
   }
   if (chosen.values.ladder) chosen.convention = ladders[chosen.values.ladder];
   return chosen;
@@ -167,7 +192,7 @@ export function read(raw, data) {
   scene.fields.push([{ key: "v", label: "View", kind: "choice", default: views[0].value, options: views, section: "view" }, shape.id]);
   const lengths = shape.fields.filter(({ key }) => key === "s" || key === "L");
   for (const field of lengths) scene.take(field);
-  scene.a = encoding(scene, data.ladders);
+  scene.a = encoding(scene, data);
   const some = Object.values(data.entries).filter(({ views: own }) => own.includes(shape.id));
   for (const field of shape.fields) {
     if (lengths.includes(field)) continue;

@@ -69,7 +69,7 @@ const BLOCKS = {
 };
 
 /** What Find found: the story, and the places as links. */
-function findBlock({ find, fixed }, act) {
+function findBlock({ find }, act) {
   if (!find) return [];
   const [first, ...others] = find.hits;
   const told = [...find.story.map((line) => el("p", {}, line)), ...(others.length ? [linkButtons(others, act)] : [])];
@@ -78,7 +78,7 @@ function findBlock({ find, fixed }, act) {
     ...(first ? [linkButtons([{ ...first, text: "Show it" }], act)] : []),
     ...(told.length ? [el("details", {}, el("summary", {}, "What this rests on, and other places"), ...told)] : []),
   ];
-  const close = fixed ? null : el("button", { type: "button", class: "quiet", onclick: () => act({ find: null }) }, "Close Find");
+  const close = el("button", { type: "button", class: "quiet", onclick: () => act({ find: null }) }, "Close Find");
   return [el("section", { class: "found", id: "found", "aria-label": "Find" }, el("h2", {}, `Find ${find.query}`), ...story, close)];
 }
 

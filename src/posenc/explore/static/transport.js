@@ -1,5 +1,5 @@
 /** Frames: one request, one consistent picture. How they come is the only thing that differs
- *  between a page served by Python and a frozen one. */
+ *  between a page served by Python and one that computes. */
 
 const TYPES = {
   u1: Uint8Array,
@@ -47,7 +47,7 @@ export function stepped(before, { header, arrays }) {
 /** The server cannot be reached: not a mistake of the page, and it may pass. */
 export class Gone extends Error {}
 
-/** A frozen page does not hold the state asked for. */
+/** A page without Python does not make the state asked for. */
 export class NotStored extends Error {}
 
 /** The bytes of a frame, from the server that sent the page. */
@@ -77,49 +77,16 @@ export function served(ask) {
   };
 }
 
-/** The index of the stop that is nearest to a place. */
-function nearest(stops, place) {
-  const away = stops.map((stop) => Math.abs(stop - place));
-  return away.indexOf(Math.min(...away));
-}
-
-/** A stored state with its cursor where a query wants it, or at the nearest stop: all is looked up. */
-function standing({ header, arrays }, query) {
-  const at = ({ key, stops, value }) => nearest(stops, Number(query[key] ?? value));
-  const [x, y] = ["x", "y"].map((axis) => (header.cursor[axis] ? at(header.cursor[axis]) : 0));
-  const index = { x, y, xy: y * (header.cursor.x?.stops.length ?? 1) + x };
-  let next = header;
-  for (const [path, along, list] of header.leaves) next = placed(next, path, header.lists[list][index[along]]);
-  for (const [path, value] of query.theme === "dark" ? header.dark : []) next = placed(next, path, value);
-  const there = (items) => items.filter(Boolean); // of those that all stops have, each at its place
-  return { header: { ...next, panels: there(next.panels), readout: there(next.readout) }, arrays };
-}
-
-async function unfrozen(text) {
+/** A frame that is kept in the page itself. */
+export async function unpacked(text) {
   const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
   return decode(await new Response(stream).arrayBuffer());
 }
 
-/** Frames stored in the page itself. A state is known by all its settings but the cursor. */
-export function frozen({ states }) {
-  const opened = new Map();
-  return async ({ query }) => {
-    const wanted = (one) => ([key, text]) => (query[key] ?? one.defaults[key]) === text;
-    const state = states.find((one) => one.view === (query.v ?? states[0].view) && Object.entries(one.keys).every(wanted(one)));
-    if (!state) throw new NotStored("This page holds stored states only.");
-    if (!opened.has(state)) opened.set(state, await unfrozen(state.data));
-    return standing(opened.get(state), query);
-  };
-}
-
-/** Where frames come from in a page that makes them itself; `computed.js` sets it before the page begins. */
-export const source = { load: null };
-
-/** The frames embedded in the page, or null on a served one. */
-export function embedded(node) {
-  return node ? JSON.parse(node.textContent) : null;
-}
+/** Where frames come from in a page that makes them itself, and the state that it opens on; `computed.js` sets
+ *  both before the page begins. */
+export const source = { load: null, first: {} };
 
 const RETRY = 2000;
 

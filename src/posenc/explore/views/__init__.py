@@ -1,4 +1,4 @@
-"""The views, each a question: what they are, what draws them, and which picture each is on paper.
+"""The views, each a question: what they are, and what draws them.
 
 A row of `posenc.plot.rows` names its view, which is the module of that name.
 """
@@ -12,13 +12,10 @@ from typing import Any
 from posenc.explore.state.catalogue import VIEWS
 from posenc.explore.state.scene import Page, Scene, ViewShape
 
-__all__ = ["ON_PAPER", "SHAPES", "SHOW"]
+__all__ = ["SHAPES", "SHOW"]
 
 _MODULES: dict[str, Any] = {
     view: importlib.import_module(f"posenc.explore.views.{view}") for view in VIEWS
 }
 SHAPES: dict[str, ViewShape] = {view: module.SHAPE for view, module in _MODULES.items()}
 SHOW: dict[str, Callable[[Scene], Page]] = {view: m.show for view, m in _MODULES.items()}
-ON_PAPER: dict[str, Callable[[Scene], tuple[str, dict[str, Any]]]] = {
-    view: module.on_paper for view, module in _MODULES.items() if hasattr(module, "on_paper")
-}

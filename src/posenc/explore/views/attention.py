@@ -12,7 +12,6 @@ from posenc.explore import snippets
 from posenc.explore.attention_panels import (
     EncodingColumn,
     TypedSentence,
-    UnfitColumn,
     chips,
     grids,
     inputs,
@@ -117,9 +116,11 @@ def show(scene: Scene) -> Page:
     """The words, four grids with their outputs, and what the score of a cell consists of."""
     sentence, problems = _sentence(scene)
     every = [_column(scene, key, sentence) for key in PLACES]
-    columns = [column for column in every if isinstance(column, EncodingColumn)]
+    columns = [column for column in every if column.view is not None]
     i, j = sentence.cell
-    scores = (f"{c.label} {number(float(c.view.scores[i, j]), 3)}" for c in columns)
+    scores = (
+        f"{c.label} {number(float(c.view.scores[i, j]), 3)}" for c in every if c.view is not None
+    )
     say = f"{sentence.pair}: {', '.join(scores)}"
     own = next((c.chosen for c in columns if c.key == "enc"), None)
     last = len(sentence.typed) - 1
@@ -157,7 +158,7 @@ def _numbers(columns: list[EncodingColumn], sentence: TypedSentence) -> dict[str
         "caption": f"scores of the query “{sentence.words[i]}”",
         "columns": ["key", *(c.label for c in columns)],
         "rows": [
-            [word, *(signed(float(c.view.scores[i, n])) for c in columns)]
+            [word, *(signed(float(c.view.scores[i, n])) for c in columns if c.view is not None)]
             for n, word in enumerate(sentence.words)
         ],
     }
@@ -228,7 +229,7 @@ def _causal(scene: Scene, content: Content) -> bool:
 _trained = functools.lru_cache(maxsize=32)(trained_content)
 
 
-def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn | UnfitColumn:
+def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn:
     """An encoding, made for the sizes of the head, at work."""
     content = sentence.content
     entries = {**catalogue.by_id(), **{e.id: e for e in scene.session.entries}}
@@ -249,5 +250,5 @@ def _column(scene: Scene, key: str, sentence: TypedSentence) -> EncodingColumn |
         )
         parts = attention.parts(spec, content, sentence.cell, **more)
     except PosencError as error:
-        return UnfitColumn(key, label, str(error))
+        return EncodingColumn(key, label, problem=str(error))
     return EncodingColumn(key, label, chosen, view, parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -11,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from posenc.explore import snippets
-from posenc.explore.state.catalogue import grid_of, window
+from posenc.explore.state.catalogue import grid_of, kept, window
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import integer, switch
 from posenc.explore.state.scene import Page, Scene, ViewShape
@@ -57,22 +56,6 @@ SHOWN = 8  # heads at a time
 PIXELS = 160
 
 
-@functools.lru_cache(maxsize=32)
-def _bias(
-    chosen: Chosen, length: int, heads: tuple[int, ...], mask: str, softmax: str
-) -> bias.BiasView:
-    return bias.data(
-        chosen.spec,
-        length,
-        heads=heads,
-        mask=mask,
-        softmax=softmax,
-        pixels=PIXELS,
-        params=chosen.params,
-        grid=grid_of(chosen.spec, length) or None,
-    )
-
-
 def places(spec: Any, length: int, index: Any) -> np.ndarray:
     """Positions as the spec takes them: cells of a grid have coordinates."""
     return cells_of(np.asarray(index), grid_of(spec, length))
@@ -102,12 +85,17 @@ def show(scene: Scene) -> Page:
             ("head", f"Head must be at most {head}; {scene['head']} came. Drawn with it."),
         )
     p, kp = min(scene["p"], length - 1), min(scene["kp"], length - 1)
-    data = _bias(
+    mask = "causal" if scene["mask"] else "none"
+    softmax, sides = "rows" if scene["softmax"] else "none", grid_of(spec, scene["L"])
+    data: bias.BiasView = kept(
+        bias.data,
         scene.a,
         length,
-        some_of(spec.heads, SHOWN, head),
-        "causal" if scene["mask"] else "none",
-        "rows" if scene["softmax"] else "none",
+        heads=some_of(spec.heads, SHOWN, head),
+        mask=mask,
+        softmax=softmax,
+        pixels=PIXELS,
+        grid=grid_of(spec, length) or None,
     )
     entry = float(_entries(scene.a, length, head, [p], [kp])[0, 0])
     masked = bool(scene["mask"]) and kp > p
@@ -126,6 +114,14 @@ def show(scene: Scene) -> Page:
         python=snippets.bias(scene, head, p, kp),
         table=lambda: _numbers(scene, head, p, kp),
         problems=problems,
+        paper=(
+            "bias",
+            {
+                **({"grid": sides} if sides else {"positions": scene["L"]}),
+                "mask": mask,
+                "softmax": softmax,
+            },
+        ),
     )
 
 
@@ -218,14 +214,4 @@ def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
                 rows.tolist(), _entries(scene.a, scene["L"], head, rows, columns), strict=True
             )
         ],
-    }
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    sides = grid_of(scene.a.spec, scene["L"])
-    return "bias", {
-        **({"grid": sides} if sides else {"positions": scene["L"]}),
-        "mask": "causal" if scene["mask"] else "none",
-        "softmax": "rows" if scene["softmax"] else "none",
     }

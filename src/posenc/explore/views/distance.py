@@ -10,8 +10,7 @@ import numpy as np
 
 from posenc._core.errors import PosencError
 from posenc.explore import snippets
-from posenc.explore.state.catalogue import held
-from posenc.explore.state.entry import Chosen
+from posenc.explore.state.catalogue import held, kept
 from posenc.explore.state.fields import Option, choice, integer, switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.plot.columns import ColumnWaves, TableSource
@@ -69,7 +68,9 @@ def show(scene: Scene) -> Page:
     k = min(scene["off"], length - 1)
     p = min(scene["p"], rows[1] - 1 - k)
     scale = "log" if scene["log"] and length > 3 else "linear"
-    curve = _offsets(scene.a, rows, metric, scale, min(scene.width, 512))
+    pixels = min(scene.width, 512)
+    same: dict[str, Any] = {"kind": metric, "length": rows[1]}
+    curve = kept(offset.data, scene.a, length, axis=scale, pixels=pixels, **same)
     value = _product(table, p, p + k, metric)
     say = f"Positions {whole(p)} and {whole(p + k)}, {plural(k, 'position')} apart: {number(value)}"
     (plain,) = offset.panels(curve, scene.a.label)
@@ -77,7 +78,7 @@ def show(scene: Scene) -> Page:
     return Page(
         lead=_lead(curve),
         panels=present(
-            _heatmap(_matrix(scene.a, rows, metric), p, k, say),
+            _heatmap(kept(similarity.data, scene.a, rows, pixels=MATRIX, **same), p, k, say),
             under(
                 replace(plain, x=replace(plain.x, key="off")),
                 max(k, 1) if scale == "log" else k,
@@ -104,28 +105,10 @@ def show(scene: Scene) -> Page:
                 for n in range(min(20, len(curve.offsets)))
             ],
         },
-    )
-
-
-@functools.lru_cache(maxsize=32)
-def _offsets(
-    chosen: Chosen, rows: tuple[int, int], kind: str, scale: str, pixels: int
-) -> offset.Offset:
-    return offset.data(
-        chosen.spec,
-        rows[1] - rows[0],
-        kind=kind,
-        axis=scale,
-        pixels=pixels,
-        params=chosen.params,
-        length=rows[1],
-    )
-
-
-@functools.lru_cache(maxsize=16)
-def _matrix(chosen: Chosen, rows: tuple[int, int], kind: str) -> similarity.Similarity:
-    return similarity.data(
-        chosen.spec, rows, kind=kind, pixels=MATRIX, params=chosen.params, length=rows[1]
+        paper=(
+            "offset",
+            {"offsets": length, "kind": metric, "axis": "log" if scene["log"] else "linear"},
+        ),
     )
 
 
@@ -235,12 +218,3 @@ def _readout(table: TableSource, data: offset.Offset, p: int, k: int) -> tuple[B
         Datum("Shift-invariance defect", number(data.defect, 3), "0: distance explains everything"),
         Prose(band) if data.defect else None,
     )
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    return "offset", {
-        "offsets": scene["L"],
-        "kind": scene["metric"],
-        "axis": "log" if scene["log"] else "linear",
-    }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore import snippets
-from posenc.explore.state.entry import Chosen, HeadsFile
+from posenc.explore.snippets import params_of, spec_lines
+from posenc.explore.state.catalogue import kept
+from posenc.explore.state.entry import HeadsFile
 from posenc.explore.state.fields import Option, choice, integer
 from posenc.explore.state.scene import Page, Scene, ViewShape
 from posenc.plot.columns import channels_of, pairs_of_rotation, some_of, width_of
@@ -73,30 +73,6 @@ SHAPE = ViewShape(
 MOST_DIALS = 8
 
 
-def _distances(k: int) -> tuple[int, int]:
-    """The distances of the curve, which holds the one of query and key."""
-    return (
-        (k - FAR // 2, k + FAR // 2)
-        if abs(k) >= FAR
-        else (min(k, 0), max(NEAR, 1 << max(k, 0).bit_length()))
-    )
-
-
-@functools.lru_cache(maxsize=64)
-def _rotation(
-    chosen: Chosen, positions: tuple[int, int], pairs: tuple[int, ...], seed: int
-) -> rotation.RotationView:
-    return rotation.data(
-        chosen.spec,
-        positions,
-        pairs=pairs,
-        offsets=_distances(positions[0] - positions[1]),
-        seed=seed,
-        params=chosen.params,
-        length=max(positions) + 1,
-    )
-
-
 def show(scene: Scene) -> Page:
     """Dials of query and key, the terms of their product, and the product against the distance."""
     spec: Any = scene.a.spec
@@ -104,7 +80,19 @@ def show(scene: Scene) -> Page:
     n = min(max(m - scene["off"], 0), FARTHEST)
     pairs = pairs_of_rotation(spec).pair
     pair, heads = int(pairs[scene["j"]]), scene.session.heads
-    data = _rotation(scene.a, (m, n), some_of(spec.pairs, MOST_DIALS, pair), scene["seed"])
+    k = m - n
+    data: rotation.RotationView = kept(
+        rotation.data,
+        scene.a,
+        (m, n),
+        pairs=some_of(spec.pairs, MOST_DIALS, pair),
+        # They hold the distance of query and key.
+        offsets=(k - FAR // 2, k + FAR // 2)
+        if abs(k) >= FAR
+        else (min(k, 0), max(NEAR, 1 << max(k, 0).bit_length())),
+        seed=scene["seed"],
+        length=max(m, n) + 1,
+    )
     after = (
         "the same score, as only the distance counts"
         if data.stays
@@ -138,12 +126,20 @@ def show(scene: Scene) -> Page:
             "x": stops("j", scene["j"], 0, len(pairs) - 1),
             "y": stops("m", m, 0, FARTHEST),
         },
-        python=snippets.rotate(scene, m, n),
+        python="\n".join(
+            [
+                "from posenc.plot.views import rotation",
+                *spec_lines(scene, "rope"),
+                f"found = rotation.data(rope, {(m, n)}, seed={scene['seed']}{params_of(scene)})",
+                "found.score, found.terms",
+            ]
+        ),
         table={
             "caption": "what the first pairs add",
             "columns": ["pair", "term"],
             "rows": [[str(i), signed(float(x), 6)] for i, x in enumerate(data.terms[:20])],
         },
+        paper=("rotation", {"positions": (m, n), "seed": scene["seed"]}),
     )
 
 
@@ -184,14 +180,6 @@ def _readout(
             "pairs and run with the other gets the mixed curves."
         ),
     )
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    return "rotation", {
-        "positions": (scene["m"], max(scene["m"] - scene["off"], 0)),
-        "seed": scene["seed"],
-    }
 
 
 # --- the heads of a file --------------------------------------------------------------------------

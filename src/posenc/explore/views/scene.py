@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -37,7 +36,12 @@ _data = functools.lru_cache(maxsize=64)(placed.data)
 
 def show(scene: Scene) -> Page:
     """The maps of the models, and a token of the picture in each of them."""
-    side, options = scene["side"], on_paper(scene)[1]
+    side = scene["side"]
+    options = {
+        "text": scene["tokens"],
+        "image": (side,) * 2,
+        "reference": (scene["ref"],) * 2,
+    }
     data = _data(**options)
     row, column = (min(scene[key], side - 1) for key in KEYS)
     token, (panel,) = row * side + column, placed.panels(data)
@@ -68,6 +72,7 @@ def show(scene: Scene) -> Page:
         python=f"import posenc\n\nplan = posenc.from_hf({next(iter(placed.MODELS.values()))})\n"
         f"scene = [('text', {options['text']}), ('image', {(1, *options['image'])})]\n"
         "plan.layers[0].positions.build(scene)",
+        paper=("scene", options),
     )
 
 
@@ -84,12 +89,3 @@ def _under(map_: Heatmap, model: placed.PlacedModel, token: int, side: int) -> H
         for axis, key, n in zip((map_.y, map_.x), KEYS, model.order, strict=False)
     )
     return replace(map_, y=y, x=x)
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    return "scene", {
-        "text": scene["tokens"],
-        "image": (scene["side"],) * 2,
-        "reference": (scene["ref"],) * 2,
-    }

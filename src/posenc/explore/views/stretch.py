@@ -57,12 +57,7 @@ def usual(chosen: Chosen) -> dict[str, str]:
     return {"Lt": str(extent.original_length), "f": short(extent.factor)}
 
 
-def _dead(scene: Scene) -> Iterator[str]:
-    """Where losses are drawn: all but their rule, as the models were trained with one rotation."""
-    if scene["loss"]:
-        yield from (field.key for field, _ in scene.fields if field.key not in ("rule", "loss"))
-
-
+LOSS = ("rule", "loss")  # the controls of losses
 SHAPE = ViewShape(
     "stretch",
     "Stretch",
@@ -81,7 +76,10 @@ SHAPE = ViewShape(
     cursor=("j",),
     usual=usual,
     first=("f", "rule", "loss"),
-    dead=_dead,
+    # Where losses are drawn: all but their rule, as the models were trained with one rotation.
+    dead=lambda scene: (
+        field.key for field, _ in scene.fields if scene["loss"] and field.key not in LOSS
+    ),
 )
 
 
@@ -124,6 +122,7 @@ def show(scene: Scene) -> Page:
             ],
         },
         problems=_left_out(data, scene["rule"]),
+        paper=("stretch", {"original_length": scene["Lt"], "factor": scene["f"]}),
     )
 
 
@@ -147,13 +146,15 @@ def _losses(scene: Scene) -> Page:
             ),
         ),
         say=words,
-        python=snippets.losses(rule),
+        python="from posenc.plot.views import loss\n"
+        f"view = loss.data({rule!r})\nview.losses.curves",
         table={
             "caption": "the loss of each encoding along the text",
             "columns": columns,
             "rows": [[str(cell) for cell in row] for row in rows],
         },
         problems=() if rule in (scene["rule"], SAME.get(scene["rule"])) else (("rule", missing),),
+        paper=("stretch", {"rules": (rule,), "loss": True}),
     )
 
 
@@ -238,12 +239,3 @@ def _lines(data: stretch.Stretch, name: str) -> list[Block]:
     # What becomes of a draft model is told by `posenc extend`, which knows the model.
     kept = [Prose(remark) for remark in remarks if not remark.startswith(DRAFT)]
     return [heading, *(Datum(*line) for line in lines.items()), *kept]
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    return (
-        ("stretch", {"rules": (_measured(scene["rule"]),), "loss": True})
-        if scene["loss"]
-        else ("stretch", {"original_length": scene["Lt"], "factor": scene["f"]})
-    )

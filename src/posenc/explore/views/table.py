@@ -12,12 +12,12 @@ import numpy as np
 from posenc._core.numeric.ladder import Ladder
 from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore import snippets, spectra
-from posenc.explore.state.catalogue import grid_of, held, window
+from posenc.explore.state.catalogue import held, window
 from posenc.explore.state.entry import Chosen
 from posenc.explore.state.fields import switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
 from posenc.plot import palette
-from posenc.plot.columns import TableSource, width_of
+from posenc.plot.columns import TableSource
 from posenc.plot.panels.grammar import (
     Axis,
     Block,
@@ -91,9 +91,18 @@ def show(scene: Scene) -> Page:
         readout=(*readout(table, scene, p, j), *facts),
         say=say,
         cursor=cursor(scene, table.width),
-        zoom=zoom(scene, table.width),
+        zoom={
+            "x": {"from": "j0", "to": "j1", "min": 0, "max": table.width},
+            "y": {"from": "p0", "to": "p1", "min": scene["s"], "max": end},
+        },
         python=snippets.table(scene, rows, p, j),
         table=lambda: numbers(table, scene),
+        paper=(
+            "table",
+            {"grid": table.sides}
+            if table.sides
+            else {"positions": rows, **({"dims": dims} if dims != (0, table.width) else {})},
+        ),
     )
 
 
@@ -191,14 +200,6 @@ def cursor(scene: Scene, width: int) -> dict[str, Any]:
     return {
         "x": stops("j", scene["j"], 0, width - 1),
         "y": stops("p", scene["p"], scene["s"], scene["s"] + scene["L"] - 1),
-    }
-
-
-def zoom(scene: Scene, width: int) -> dict[str, Any]:
-    """The keys that hold what is visible."""
-    return {
-        "x": {"from": "j0", "to": "j1", "min": 0, "max": width},
-        "y": {"from": "p0", "to": "p1", "min": scene["s"], "max": scene["s"] + scene["L"]},
     }
 
 
@@ -306,12 +307,3 @@ def _equal(entry: TableCell) -> tuple[Block, ...]:
         if blocks
         else ()
     )
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    sides, dims = grid_of(scene.a.spec, scene["L"]), (scene["j0"], scene["j1"])
-    if sides:
-        return "table", {"grid": sides}
-    some = {"dims": dims} if dims != (0, width_of(scene.a.spec)) else {}
-    return "table", {"positions": (scene["p0"], scene["p1"]), **some}

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc.explore import snippets
+from posenc.explore.snippets import spec_lines
 from posenc.explore.state.catalogue import held
 from posenc.explore.state.fields import switch
 from posenc.explore.state.scene import LENGTH, START, Page, Scene, ViewShape
@@ -42,6 +42,9 @@ SHAPE = ViewShape(
     ),
     first=("enc", "L", "counter"),
 )
+# A way to the table that counts in binary, from one that does not.
+HALVES = {"enc": "sinusoidal", "ladder": "halves", "n": "2", "d": "16"}
+BITS = (Links("With a wave for each bit", (Link("a table of halves", HALVES),)),)
 MOST_COUNTED = 64  # positions of the counter
 
 
@@ -54,19 +57,26 @@ def show(scene: Scene) -> Page:
     ladder = data.ladders[0]
     own = math.inf if pair is None else float(ladder.wavelengths[pair])
     (chart,) = wavelengths.panels(data)
+    turns = "it never turns"
+    if math.isfinite(own):
+        turns = f"{number(scene['L'] / own, 3)} turns within {plural(scene['L'], 'position')}"
     return Page(
         lead=" ".join(data.caption),
         panels=(
             under(replace(chart, x=pair_axis(table, len(ladder.wavelengths), pair)), pair, to=own),
             *(_counter(scene, rows, p) if scene["counter"] else _curves(scene, table, rows)),
         ),
-        readout=(*_readout(ladder.wavelengths, pair, own, scene), *_as_bits(scene)),
+        readout=(
+            *_readout(ladder.wavelengths, pair, own, scene),
+            *(BITS if scene["counter"] and scene.values.get("ladder") != "halves" else ()),
+        ),
         say=f"Dimension {j} belongs to no pair"
         if pair is None
-        else f"Pair {pair}: wavelength {waves.length(own)}, {_turns(own, scene['L'])}",
+        else f"Pair {pair}: wavelength {waves.length(own)}, {turns}",
         cursor=table_view.cursor(scene, table.width),
-        python=snippets.waves(scene),
+        python="\n".join([*spec_lines(scene), "posenc.wavelengths(pe)"]),
         table=lambda: _numbers(ladder.wavelengths, scene),
+        paper=("counter", {"at": p}) if scene["counter"] else ("wavelengths", {"mark": scene["L"]}),
     )
 
 
@@ -99,11 +109,6 @@ def _counter(scene: Scene, rows: tuple[int, int], p: int) -> list[Panel]:
     ]
 
 
-def _turns(wavelength: float, length: int) -> str:
-    turns = f"{number(length / wavelength, 3)} turns within {plural(length, 'position')}"
-    return turns if math.isfinite(wavelength) else "it never turns"
-
-
 def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) -> tuple[Block, ...]:
     length, finite = scene["L"], lengths[np.isfinite(lengths)]
     here: tuple[Block, ...] = (Heading(f"Dimension {scene['j']}"), Prose("It belongs to no pair."))
@@ -132,23 +137,6 @@ def _readout(lengths: np.ndarray, pair: int | None, own: float, scene: Scene) ->
     )
 
 
-def _as_bits(scene: Scene) -> tuple[Block, ...]:
-    """A way to the table that counts in binary, from one that does not."""
-    if not scene["counter"] or scene.values.get("ladder") == "halves":
-        return ()
-    return (
-        Links(
-            "With a wave for each bit",
-            (
-                Link(
-                    "a table of halves",
-                    {"enc": "sinusoidal", "ladder": "halves", "n": "2", "d": "16"},
-                ),
-            ),
-        ),
-    )
-
-
 def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
     pairs = plural(len(lengths), "pair")
     return {
@@ -159,12 +147,3 @@ def _numbers(lengths: np.ndarray, scene: Scene) -> dict[str, object]:
             for i, x in enumerate(lengths[:20].tolist())
         ],
     }
-
-
-def on_paper(scene: Scene) -> tuple[str, dict[str, Any]]:
-    """The picture of `posenc.plot` that shows the same, and its arguments."""
-    return (
-        ("counter", {"at": scene["p"]})
-        if scene["counter"]
-        else ("wavelengths", {"mark": scene["L"]})
-    )

@@ -17,6 +17,7 @@ from posenc._core.arrays.array import (
     is_foreign,
     library,
     namespace,
+    same_library,
 )
 from posenc._core.errors import (
     ArgumentError,
@@ -91,6 +92,7 @@ def require(spec: object, kind: type[Spec], verb: str) -> None:
     if not isinstance(spec, kind):
         unmade = isinstance(spec, type) and issubclass(spec, Spec)
         todo = f"Construct it first: {name_of(spec)}(...)." if unmade else ""
+        todo = todo or "The spec comes first." * hasattr(spec, "shape")
         raise bad_argument(verb, EXAMPLES.get(kind.__name__, kind.__name__), name_of(spec), todo)
 
 
@@ -129,7 +131,7 @@ def parameters(
     caller = f"{caller}: params"
     if not shapes:
         names = list(params) if isinstance(params, Mapping) else type(params).__name__
-        raise bad_argument(caller, "none, as the spec learns nothing", names, "Leave them out.")
+        raise bad_argument(caller, "none, as the encoding learns nothing", names, "Leave them out.")
     if not isinstance(params, Mapping):
         raise bad_argument(
             caller,
@@ -168,6 +170,8 @@ def _given(
     device: Any,
     caller: str,
 ) -> Array:
+    if isinstance(value, np.generic):  # what indexing and arithmetic make of an array without axes
+        value = np.asarray(value)
     if not is_array(value):
         raise bad_argument(caller, f"an array of shape {shape}", type(value).__name__)
     if tuple(value.shape) not in (shape, part):
@@ -175,14 +179,9 @@ def _given(
         raise wrong_shape(caller, f"shape {shape}{other}", value)
     if dtype_name(value.dtype) not in FLOATS:
         raise bad_dtype(caller, " or ".join(FLOATS), dtype_name(value.dtype))
-    own = namespace(value, caller)
-    if own is xp:
+    if not isinstance(value, np.ndarray) or namespace(value, caller) is xp:
+        same_library(value, xp, caller)
         return value
-    if not isinstance(value, (np.ndarray, np.generic)):
-        library, other = (module.__name__.rpartition(".")[2] for module in (xp, own))
-        raise bad_argument(
-            caller, f"an array of {library}, as the input", other, "Convert one of them."
-        )
     if dtype_name(value.dtype) == "bfloat16":
         value = value.astype(np.float32)  # exact; other libraries refuse NumPy's extension dtypes
     return carried(value, xp, device)

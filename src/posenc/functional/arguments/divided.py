@@ -111,7 +111,7 @@ def of_heads(spec: Any, params: Any, first: int, end: int, caller: str) -> Any:
                 f"{caller}: params[{name!r}]",
                 f"{end - first} heads to divide",
                 f"{value.shape[axis]} heads",
-                "Distribute the parameters of those heads alone.",
+                f"Cut the parameters to heads {first} to {end - 1} before they are distributed.",
             )
         arrays[name] = value.narrow(axis, first, end - first)
     return arrays
@@ -260,9 +260,9 @@ def note(caller: str, part: Part, mesh: Any, along: list[str | None], refused: R
         if type(placement) is not Shard:
             raise bad_argument(
                 caller,
-                "values, whole or in shards",
+                "a DTensor that is whole (Replicate) or divided (Shard)",
                 _words_of(x, placement),
-                "Form it first: x.redistribute(placements=...), with Shard or Replicate.",
+                "Form it first: x.redistribute(placements=…).",
             )
         label = part.labels[placement.dim % x.ndim]
         if label in refused:
@@ -271,7 +271,7 @@ def note(caller: str, part: Part, mesh: Any, along: list[str | None], refused: R
         if along[axis] not in (None, label):
             raise bad_argument(
                 caller,
-                "shards along one axis",
+                "arrays that are divided along one axis",
                 _words_of(x, placement),
                 "Another argument is divided along another axis: redistribute one of them.",
             )

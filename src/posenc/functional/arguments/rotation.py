@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc import kernels
+from posenc._core.annotations import check_values
 from posenc._core.arrays.array import (
     concrete,
     device_of,
@@ -19,11 +20,11 @@ from posenc._core.arrays.array import (
     is_symbolic,
     is_torch,
     namespace,
-    numpy_rules,
     result_dtype,
 )
 from posenc._core.arrays.coordinates import integers
 from posenc._core.arrays.lookups import check_apart
+from posenc._core.calls import numpy_rules
 from posenc._core.errors import (
     bad_argument,
     bad_dtype,
@@ -85,7 +86,7 @@ def at_once(
     positions, offset, cu_seqlens, seq_dim, inverse, length, inplace, params, kernel = options
     if length is not None:
         tokens, caller = _tokens(inputs, seq_dim), f"rotate({name_of(spec)})"
-        check_length(length, tokens, positions, offset, cu_seqlens, caller=caller)
+        check_length(spec, length, tokens, positions, offset, cu_seqlens, caller=caller)
     if cu_seqlens is None and kernel in DIRECT and (params is None or params.__class__ is dict):
         direct = without_request()
         if direct is not None and not params:
@@ -162,6 +163,9 @@ def read(asked: Rotation) -> kernels.Rotate:
     arrays = tuple([x for x, _ in asked.inputs])
     check_tokens(arrays, seq_dim, caller)
     spec, choice = at_length(asked.spec, asked.length, "rotate")
+    if not (type(asked.inverse) is type(asked.inplace) is bool):
+        switches = {"inverse": (asked.inverse, bool), "inplace": (asked.inplace, bool)}
+        check_values(caller, switches)
     if asked.inplace:
         if spec.shapes or spec.output_dim != spec.dim:
             todo = (
@@ -173,8 +177,9 @@ def read(asked: Rotation) -> kernels.Rotate:
         check_apart(arrays, caller)
     places: list[Any] = []
     for x, role in asked.inputs:
-        xp, _ = checked(spec, x, caller)
-        check_role(role, caller)
+        xp, _ = checked(spec, x, f"{caller}: x")
+        if role not in ("query", "key"):
+            check_values(caller, {"role": (role, Role)})
         places.append(_place(asked, spec, x, places, xp=xp, caller=caller))
     params = parameters(spec, asked.params, xp=xp, device=device_of(x), caller=caller)
     return kernels.Rotate(
@@ -222,9 +227,9 @@ def _sequence_ends(asked: Rotation, spec: RotarySpec, x: Array, *, xp: Any, call
     if asked.positions is not None or asked.offset is not None:
         raise bad_argument(
             caller,
-            "cu_seqlens alone",
-            "positions besides",
-            "Positions within sequences follow from their lengths.",
+            "cu_seqlens or positions",
+            "both",
+            "Positions within sequences follow from cu_seqlens.",
         )
     if len(spec.axes) > 1:
         raise bad_argument(caller, f"positions with a trailing axis {spec.axes}", "cu_seqlens")
@@ -232,20 +237,14 @@ def _sequence_ends(asked: Rotation, spec: RotarySpec, x: Array, *, xp: Any, call
 
 
 def checked(spec: RotarySpec, x: Array, caller: str) -> tuple[Any, Any]:
-    """The library and the dtype of `x`."""
-    xp = namespace(x, f"{caller}: x")
+    """The library and the dtype of `x`, which the caller names."""
+    xp = namespace(x, caller)
     dtype = result_dtype(x, caller)
     if len(x.shape) < 2 or x.shape[-1] < spec.dim:
         raise wrong_shape(
-            f"{caller}: x", f"shape (..., seq, channels) with at least {spec.dim} channels", x
+            caller, f"shape (..., seq, channels) with at least {spec.dim} channels", x
         )
     return xp, dtype
-
-
-def check_role(role: Any, caller: str) -> None:
-    """Raise unless the role is one of the two."""
-    if role not in ("query", "key"):
-        raise bad_argument(f"{caller}: role", '"query" or "key"', repr(role))
 
 
 def require_plain(spec: RotarySpec, caller: str) -> None:

@@ -27,6 +27,14 @@ def sides(
         k = q  # counted positions are never too far apart
     else:
         keys = q_positions if k_positions is None else k_positions
+        if type(q_positions) is type(keys) is int and 0 < q_positions < keys:
+            raise bad_argument(
+                f"{caller}: q_positions",
+                f"the positions of the queries beside {keys} keys",
+                f"a number, {q_positions}",
+                f"Write range({keys - q_positions}, {keys}) for the last of them, as with a KV "
+                f"cache, or range({q_positions}) for the first.",
+            )
         k = _side(axes, keys, xp=xp, device=device, caller=f"{caller}: k_positions")
         lead = _lead(tuple(q.shape[:-2]), tuple(k.shape[:-2]), caller)
     rows = concrete(q)
@@ -48,7 +56,7 @@ def _side(axes: tuple[str, ...], positions: Any, *, xp: Any, device: Any, caller
             caller, f"an array of coordinates {axes} in its last axis", "a number of positions"
         )
     else:
-        array = counted(positions, xp=xp, device=device)
+        array = counted(positions, xp=xp, device=device, caller=caller)
     if not len(array.shape):
         raise bad_argument(
             caller, "shape (seq,) or (batch, seq)", "shape ()", "One position is `[p]`."

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from posenc._core.annotations import MOST
 from posenc._core.arrays.array import (
     arange,
     concrete,
     device_of,
     is_array,
+    is_foreign,
     is_symbolic,
     namespace,
     rectangular,
@@ -20,6 +22,7 @@ from posenc._core.arrays.coordinates import integers, reals
 from posenc._core.errors import bad_argument
 from posenc._core.positions.counting import offset as counted_from
 from posenc._core.tracing import is_compiling
+from posenc.encodings.rotary.magnitude import Temperature
 from posenc.functional.arguments.common import Array, wrong_shape
 
 # Where the sequence stands in the two common layouts of attention.
@@ -61,7 +64,15 @@ def is_start(offset: Any) -> bool:
 
 
 def token_positions(
-    spec: Any, x: Array, positions: Any, offset: Any, *, seq_dim: int, xp: Any, caller: str
+    spec: Any,
+    x: Array,
+    positions: Any,
+    offset: Any,
+    *,
+    seq_dim: int,
+    xp: Any,
+    caller: str,
+    name: str = "positions",
 ) -> Array:
     """Positions of the tokens of an array, ready to broadcast: (..., axes).
 
@@ -70,6 +81,8 @@ def token_positions(
     """
     shape, axes, device = tuple(x.shape), len(spec.axes), device_of(x)
     place = place_of(shape, seq_dim, caller)
+    if positions is None and name != "positions":
+        raise bad_argument(f"{caller}: {name}", "the positions of the keys", None)
     if positions is not None and offset is not None:
         raise bad_argument(
             caller,
@@ -81,16 +94,18 @@ def token_positions(
     if positions is None:
         if axes > 1:
             raise bad_argument(
-                f"{caller}: positions", f"{axes} axes", None, "Give them: (..., seq, axes)."
+                f"{caller}: {name}", f"{axes} axes", None, "Give them: (..., seq, axes)."
             )
+        if is_foreign(offset):
+            offset = integers(offset, xp=xp, device=device, caller=f"{caller}: offset")
         array = counted_from(seq, 0 if offset is None else offset, xp=xp, device=device)
     else:
         read = reals if spec.coordinates == "real" else integers
-        array = read(positions, xp=xp, device=device, caller=f"{caller}: positions")
+        array = read(positions, xp=xp, device=device, caller=f"{caller}: {name}")
     received = tuple(array.shape)
     if axes > 1:
         if not received or received[-1] != axes:
-            label, expected = f"{caller}: positions", f"a trailing axis of {axes} coordinates"
+            label, expected = f"{caller}: {name}", f"a trailing axis of {axes} coordinates"
             raise wrong_shape(label, expected, array)
         received = received[:-1]
     aligned = align(received, lead, place, seq)
@@ -112,7 +127,7 @@ def token_positions(
             and received[-1] == shape[other]
         ]
         raise bad_argument(
-            f"{caller}: positions",
+            f"{caller}: {name}",
             f"shape {' or '.join(map(str, shapes))}",
             f"shape {received}",
             "".join(hints[-1:]),
@@ -120,11 +135,16 @@ def token_positions(
     return xp.reshape(array, (*aligned, axes))
 
 
-def counted(number: Any, *, xp: Any, device: Any) -> Array:
+def counted(number: Any, *, xp: Any, device: Any, caller: str) -> Array:
     """The positions 0 to number - 1."""
     # Comparing a symbolic number would put a bound on it into the graph.
-    if type(number) is int and not is_compiling() and 0 <= number < 2**31:
-        return arange(number, xp=xp, device=device)
+    if isinstance(number, (int, np.integer)) and not is_compiling():
+        if not 0 <= number < MOST:
+            todo = "One position is [p]." if number > 0 else ""
+            bound = "at least 0" if number < 0 else "at most 2**40"
+            raise bad_argument(caller, f"a number of positions of {bound}", number, todo)
+        if number < 2**31:
+            return arange(int(number), xp=xp, device=device)
     return counted_from(number, 0, xp=xp, device=device)
 
 
@@ -146,7 +166,7 @@ def asked_positions(spec: Any, positions: Any, *, xp: Any, device: Any, caller: 
             label, f"an array of coordinates {spec.axes} in its last axis", "a number of positions"
         )
     else:
-        array = counted(positions, xp=xp, device=device)
+        array = counted(positions, xp=xp, device=device, caller=label)
     return with_axes(spec.axes, array, label)
 
 
@@ -186,6 +206,7 @@ def check_tokens(arrays: Sequence[Array], seq_dim: Any, caller: str) -> None:
 
 
 def check_length(
+    spec: Any,
     length: Any,
     tokens: int | None,
     positions: Any,
@@ -194,10 +215,15 @@ def check_length(
     *,
     caller: str,
 ) -> None:
-    """Raise where the length of a sequence is less than its positions reach, if both are known.
+    """Raise where no rule reads a length, or positions reach beyond it, if both are known.
 
     Nothing is read that lies on another device or in a graph.
     """
+    if not getattr(spec, "needs_length", not isinstance(spec, Temperature)):
+        todo = (
+            "Leave it out: no scaling of this encoding reads it. Which tokens these are is said by"
+        )
+        raise bad_argument(f"{caller}: length", "none", length, f"{todo} positions= or offset=.")
     # A comparison with a symbolic length would put a bound on it into the graph.
     if is_compiling() or is_symbolic(length):
         return

@@ -1,6 +1,7 @@
 // The Python module; `_native.pyi` beside it says what each call does.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -17,7 +18,7 @@ NB_MODULE(_native, m) {
     // Plans live as long as their specs, and those of a program live until it ends.
     nb::set_leak_warnings(false);
     posenc::watch_forks();
-    m.attr("INTERFACE") = 2;
+    m.attr("INTERFACE") = 3;
 
     nb::class_<posenc::Phases>(m, "Phases", nb::is_final())
         .def(nb::init<nb::object, nb::object>(), "step"_a, "origin"_a = nb::none())
@@ -45,7 +46,8 @@ NB_MODULE(_native, m) {
         .def("add", &posenc::Sinusoids::add, "array"_a, "result"_a, "positions"_a = 0,
              "scale"_a = 1.0, "seq_dim"_a = -2, "threads"_a = 0);
 
-    m.def("check_near", &posenc::check_near, "q_positions"_a, "k_positions"_a);
+    m.def("check_near", &posenc::check_near, "q_positions"_a, "k_positions"_a,
+          "rows"_a = nb::none(), "ends"_a = std::pair<int64_t, int64_t>(0, 0), "backward"_a = false);
     m.def("alibi", &posenc::alibi, "result"_a, "q_positions"_a, "k_positions"_a, "slopes"_a,
           "form"_a = "symmetric", "threads"_a = 0);
     m.def("buckets", &posenc::buckets, "result"_a, "q_positions"_a, "k_positions"_a,

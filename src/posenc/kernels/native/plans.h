@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "arrays.h"
@@ -75,8 +76,11 @@ private:
     std::optional<int64_t> pad_;
 };
 
-// Raise unless every distance between queries and keys fits 64 bits.
-void check_near(nb::object q_positions, nb::object k_positions);
+// Raise unless every distance between queries and keys fits 64 bits. To `rows`, unless it is none,
+// goes the number of each distance among those from the first to the last, which stand for all
+// beyond them.
+void check_near(nb::object q_positions, nb::object k_positions, nb::object rows,
+                std::pair<int64_t, int64_t> ends, bool backward);
 
 void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb::object slopes,
            const std::string& form, int threads);

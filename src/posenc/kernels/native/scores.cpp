@@ -194,15 +194,43 @@ private:
 
 }  // namespace
 
-void check_near(nb::object q_positions, nb::object k_positions) {
+void check_near(nb::object q_positions, nb::object k_positions, nb::object rows,
+                std::pair<int64_t, int64_t> ends, bool backward) {
+    const char* who = "check_near";
     std::vector<int64_t> sides[2];
     const nb::object given[] = {q_positions, k_positions};
     for (int side = 0; side < 2; ++side) {
-        const Array array(given[side], Access::read, "check_near");
+        const Array array(given[side], Access::read, who);
         const int64_t count = array->rank == 1 ? array->size[0] : -1;
-        sides[side] = positions_of(given[side], count, "check_near");
+        sides[side] = positions_of(given[side], count, who);
     }
-    must_be_near(sides[0], sides[1], "check_near");
+    const auto& [q, k] = sides;
+    must_be_near(q, k, who);
+    if (rows.is_none()) {
+        return;
+    }
+    const auto [first, last] = ends;
+    if (first > 0 || last < 0) {
+        refuse(who, "ends around 0", std::to_string(first) + " and " + std::to_string(last));
+    }
+    const Array to(rows, Access::write, who);
+    const int64_t queries = static_cast<int64_t>(q.size());
+    const int64_t keys = static_cast<int64_t>(k.size());
+    if (to->element != Element::int64) {
+        refuse_type(who, "int64", name_of(to->element));
+    }
+    if (to->rank != 3 || to->size[0] != 1 || to->size[1] != queries || to->size[2] != keys) {
+        refuse(who, "rows of shape (1, q, k)", shape_text(to.layout()));
+    }
+    check_distinct(to.layout(), who);
+    for (int64_t m = 0; m < queries; ++m) {
+        char* row = to->data + m * to->stride[1];
+        for (int64_t n = 0; n < keys; ++n) {
+            const int64_t apart = backward ? difference(q[m], k[n]) : difference(k[n], q[m]);
+            const int64_t place = std::clamp(apart, first, last) - first;
+            std::memcpy(row + n * to->stride[2], &place, 8);
+        }
+    }
 }
 
 void alibi(nb::object result, nb::object q_positions, nb::object k_positions, nb::object slopes,

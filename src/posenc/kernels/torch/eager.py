@@ -21,7 +21,7 @@ from posenc._core.arrays.lookups import check_writable
 from posenc.encodings.table.base import TableSpec
 from posenc.kernels.plans import Way
 from posenc.kernels.requests import Add, Packed, Positions, Refusal, Rotate
-from posenc.kernels.torch import launch
+from posenc.kernels.torch.launch import add, scaled, turn
 from posenc.kernels.torch.state import has_memory, traced
 
 
@@ -53,7 +53,7 @@ def turned(request: Rotate, kernel: str) -> tuple[Tensor, ...]:
         )
     results = arrays if request.inplace else tuple(map(torch.empty_like, arrays))
     way = Way(kernel, spec, isinstance(request.positions[0], Packed), seq_dim, inverse)
-    launch.turn(way, arrays, results, request.positions, transposed=False)
+    turn(way, arrays, results, request.positions, transposed=False)
     if request.inplace:
         torch.autograd.graph.increment_version(arrays)
     return results
@@ -73,7 +73,7 @@ class Turn(torch.autograd.Function):
         memory = x.detach()
         result = memory if inplace else torch.empty_like(memory)
         places: Positions = Packed(positions) if way.packed else positions
-        launch.turn(way, (memory,), (result,), (places,), transposed=transposed)
+        turn(way, (memory,), (result,), (places,), transposed=transposed)
         return x if inplace else result
 
     @staticmethod
@@ -110,7 +110,7 @@ def added(request: Add, kernel: str) -> Tensor:
         return operators.added(x, request.positions, spec, seq_dim)
     if torch.is_grad_enabled() and x.requires_grad:
         return Sum.apply(x, request.positions, spec, seq_dim, kernel)
-    return launch.add(x, request.positions, spec, seq_dim, kernel)
+    return add(x, request.positions, spec, seq_dim, kernel)
 
 
 class Sum(torch.autograd.Function):
@@ -121,8 +121,8 @@ class Sum(torch.autograd.Function):
         ctx: Any, x: Tensor, positions: Positions, spec: TableSpec, seq_dim: int, kernel: str
     ) -> Tensor:
         ctx.scale = spec.embedding_scale
-        return launch.add(x.detach(), positions, spec, seq_dim, kernel)
+        return add(x.detach(), positions, spec, seq_dim, kernel)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> Any:
-        return launch.scaled(gradient, ctx.scale), None, None, None, None
+        return scaled(gradient, ctx.scale), None, None, None, None

@@ -129,11 +129,13 @@ def _backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return turned, None, None, None, None, None
 
 
-def _batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any) -> Any:
+def _batched(
+    name: str, info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any
+) -> Any:
     """One more leading axis; positions have an axis for each of those of `x` already."""
     x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
     positions = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
-    return torch.ops.posenc.rotate(x, positions, *rest), 0
+    return getattr(torch.ops.posenc, name)(x, positions, *rest), 0
 
 
 class Followed(torch.autograd.Function):
@@ -155,14 +157,14 @@ class Followed(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, dims: tuple[Any, ...], *inputs: Any) -> Any:
-        return _batched(info, dims, *inputs)
+        return _batched("rotate", info, dims, *inputs)
 
 
 library.impl("rotate_", _guarded, "Autograd")
 torch.library.register_fake("posenc::rotate", lambda x, *_: torch.empty_like(x), lib=library)
 torch.library.register_fake("posenc::rotate_", lambda *_: None, lib=library)
 torch.library.register_autograd("posenc::rotate", _backward, setup_context=_remember, lib=library)
-torch.library.register_vmap("posenc::rotate", _batched, lib=library)
+torch.library.register_vmap("posenc::rotate", functools.partial(_batched, "rotate"), lib=library)
 
 
 # --- add ------------------------------------------------------------------------------------------
@@ -185,12 +187,6 @@ def _add_backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
     return launch.scaled(gradient, ctx.scale), None, None, None
 
 
-def _add_batched(info: Any, dims: tuple[Any, ...], x: Tensor, positions: Tensor, *rest: Any) -> Any:
-    x = x.expand(info.batch_size, *x.shape) if dims[0] is None else x.movedim(dims[0], 0)
-    positions = positions[None] if dims[1] is None else positions.movedim(dims[1], 0)
-    return torch.ops.posenc.add(x, positions, *rest), 0
-
-
 for device in ("CPU", "CUDA"):
     library.impl("rotate", _rotate, device)
     library.impl("rotate_", _rotate_in_place, device)
@@ -199,4 +195,4 @@ torch.library.register_fake("posenc::add", lambda x, *_: torch.empty_like(x), li
 torch.library.register_autograd(
     "posenc::add", _add_backward, setup_context=_add_remember, lib=library
 )
-torch.library.register_vmap("posenc::add", _add_batched, lib=library)
+torch.library.register_vmap("posenc::add", functools.partial(_batched, "add"), lib=library)

@@ -6,8 +6,6 @@ are the same integers, and the float32 arithmetic after them is in the same orde
 
 from __future__ import annotations
 
-from typing import Any
-
 import triton
 import triton.language as tl
 
@@ -21,13 +19,13 @@ UNIT = tl.constexpr(2.0**-61)  # of a residual, in eighths of a turn
 
 @triton.jit
 def turns(
-    positions: Any,
-    axis_stride: Any,
-    steps: Any,
-    origins: Any,
-    lane: Any,
-    mask: Any,
-    count: Any,
+    positions,
+    axis_stride,
+    steps,
+    origins,
+    lane,
+    mask,
+    count,
     AXES: tl.constexpr,
     ORIGIN: tl.constexpr,
 ):
@@ -42,7 +40,7 @@ def turns(
 
 
 @triton.jit
-def position_in_sequence(token: Any, ends: Any, sequences: Any):
+def position_in_sequence(token, ends, sequences):
     """The distance of a token from the last of the ascending `ends` that it has reached."""
     low = token * 0
     high = low + sequences
@@ -56,13 +54,13 @@ def position_in_sequence(token: Any, ends: Any, sequences: Any):
 
 
 @triton.jit
-def quadrant_and_residual(phase: Any):
+def quadrant_and_residual(phase):
     """The nearest quadrant (modulo 4) and what is left, at most 1/8 turn in size."""
     return (((phase >> 61) + 1) >> 1) & 3, (phase << 2) >> 2
 
 
 @triton.jit
-def cos_sin(phase: Any):
+def cos_sin(phase):
     """Cosine and sine of phases in float32."""
     quadrant, residual = quadrant_and_residual(phase)
     u = residual.to(tl.float32) * UNIT

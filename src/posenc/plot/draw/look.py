@@ -181,7 +181,7 @@ def check_length(picture: str, settings: Mapping[str, Any], *specs: Any) -> None
         f"plot {picture}: length",
         "an encoding whose scaling rule reads it",
         length,
-        f"How much is drawn is said by {PICTURES[picture].extent}={length}.",
+        f"To draw so many positions, write {PICTURES[picture].extent}={length}.",
     )
 
 
@@ -195,14 +195,6 @@ def _is_whole(value: Any) -> bool:
 
 def _are_whole(value: Any) -> bool:
     return isinstance(value, (list, tuple, range, np.ndarray)) and all(map(_is_whole, value))
-
-
-def _are_words(value: Any) -> bool:
-    return (
-        isinstance(value, (str, list, tuple))
-        and len(value) > 0
-        and all(isinstance(each, str) for each in value)
-    )
 
 
 def _are_numbers(value: Any) -> bool:
@@ -223,7 +215,12 @@ KINDS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "list": (_are_whole, "a list of whole numbers"),
     "two": (lambda x: _are_whole(x) and len(x) == 2, "two whole numbers"),
     "grid": (_are_whole, "a tuple of whole numbers"),
-    "names": (_are_words, "words"),
+    "names": (
+        lambda x: (
+            isinstance(x, str | list | tuple) and len(x) > 0 and all(isinstance(w, str) for w in x)
+        ),
+        "words",
+    ),
     "numbers": (_are_numbers, "an array of numbers"),
 }
 MORE = {"width": "pixels", "labels": "names", "tokens": "names"} | dict.fromkeys(

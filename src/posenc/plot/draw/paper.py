@@ -380,16 +380,12 @@ def _arcs(sheet: Sheet, panel: Arcs, top: float, room: Room) -> float:
     return ARC
 
 
-def _attention(sheet: Sheet, panel: AttentionPanel, top: float, room: Room) -> float:
-    """The grids of several encodings beside each other."""
-    return _matrix(
-        sheet, Matrix(panel.id, panel.title, tuple(cell.grid for cell in panel.cells)), top, room
-    )
-
-
 DRAWN = {
     Arcs: _arcs,
-    AttentionPanel: _attention,
+    # The grids of several encodings beside each other.
+    AttentionPanel: lambda sheet, panel, *room: _matrix(
+        sheet, Matrix(panel.id, panel.title, tuple(cell.grid for cell in panel.cells)), *room
+    ),
     Chart: _chart,
     Dials: _dials,
     Heatmap: _heatmap,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -174,3 +174,66 @@ def _described(svg: str, description: str, physical: bool) -> str:
         )
     svg = svg.replace("<svg ", '<svg role="img" ', 1)
     return svg.replace("<image ", '<image style="image-rendering: pixelated" ')
+
+
+# --- pictures one after the other, for slides: a GIF, or an SVG that moves by its own style -------
+
+MOVING = (".gif", ".svg")
+PAUSE = 0.25  # seconds to a picture
+PALETTE = 12  # pictures, at most, whose colours the palette holds
+NAMES = re.compile(r'(\bid="|xlink:href="#|url\(#)')  # each picture has its own
+SVG = """<svg xmlns="http://www.w3.org/2000/svg" {size}>
+<style>
+.frame {{ visibility: hidden; animation: frame {whole}s step-end infinite; }}
+@keyframes frame {{ 0% {{ visibility: visible; }} {share:.4f}% {{ visibility: hidden; }} }}
+@media (prefers-reduced-motion: reduce) {{
+  .frame {{ animation: none; }} .frame:first-of-type {{ visibility: visible; }}
+}}
+</style>
+{frames}</svg>
+"""
+
+
+def moving(pictures: Sequence[Picture], kind: str) -> bytes:
+    """One `gif` or `svg` of pictures, a quarter of a second each, without an end.
+
+    It is as large as the largest of them. Where less motion is asked for, an SVG shows the first.
+    """
+    if kind == "gif":
+        return _gif(pictures)
+    return _svg([one.to_bytes("svg").decode() for one in pictures]).encode()
+
+
+def _gif(pictures: Sequence[Picture]) -> bytes:
+    from PIL import Image
+
+    drawn = [Image.open(io.BytesIO(one.to_bytes("png"))).convert("RGB") for one in pictures]
+    width, height = (max(sizes) for sizes in zip(*(one.size for one in drawn), strict=True))
+    frames = [Image.new("RGB", (width, height), one.getpixel((0, 0))) for one in drawn]
+    for frame, one in zip(frames, drawn, strict=True):
+        frame.paste(one)
+    # One palette: a frame holds what changed alone. The most frequent colours alone lack letters.
+    some = frames[:: -(-len(frames) // PALETTE)]
+    sheet = Image.new("RGB", (width, height * len(some)))
+    for n, frame in enumerate(some):
+        sheet.paste(frame, (0, n * height))
+    colours = sheet.quantize(256, Image.Quantize.MAXCOVERAGE)
+    none = Image.Dither.NONE
+    first, *others = (frame.quantize(palette=colours, dither=none) for frame in frames)
+    written = io.BytesIO()
+    pause = int(1000 * PAUSE)
+    first.save(written, "GIF", save_all=True, append_images=others, duration=pause, loop=0)
+    return written.getvalue()
+
+
+def _svg(pictures: Sequence[str]) -> str:
+    frames = []
+    for n, text in enumerate(pictures):
+        own = re.sub(r"<metadata>.*?</metadata>", "", text[text.index("<svg ") :], flags=re.DOTALL)
+        named = NAMES.sub(rf"\1f{n}-", own)
+        frames.append(f'<g class="frame" style="animation-delay: {n * PAUSE}s">\n{named}</g>\n')
+    boxes = [re.findall(r'width="(\S+)" height="(\S+)" viewBox', text)[0] for text in pictures]
+    w, h = (max(map(float, sizes)) for sizes in zip(*boxes, strict=True))
+    size = f'width="{w:g}" height="{h:g}" viewBox="0 0 {w:g} {h:g}"'
+    whole, share = len(pictures) * PAUSE, 100 / len(pictures)
+    return SVG.format(size=size, whole=whole, share=share, frames="".join(frames))

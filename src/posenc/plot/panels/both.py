@@ -25,7 +25,10 @@ def _pair(panel: Panel, twin: Panel | None) -> list[Panel]:
     """One panel for both where they are of a kind, else one after the other."""
     if isinstance(panel, Heatmap) and isinstance(twin, Heatmap):
         return [_maps(panel, twin)]
-    if isinstance(panel, Chart) and isinstance(twin, Chart) and not _crowded(panel, twin):
+    # Of several curves there must be one that the chart is about.
+    if (isinstance(panel, Chart) and isinstance(twin, Chart)) and (
+        len(twin.series) < 2 or any(s.front for s in (*panel.series, *twin.series))
+    ):
         return [_overlay(panel, twin)]
     if isinstance(panel, Matrix) and isinstance(twin, Matrix):
         return [_heads(panel, twin)]
@@ -96,11 +99,6 @@ def _heads(a: Matrix, b: Matrix) -> Matrix:
 
 
 # --- curves ---------------------------------------------------------------------------------------
-
-
-def _crowded(a: Chart, b: Chart) -> bool:
-    """Whether both have several curves, none of which is the one that it is about."""
-    return len(b.series) > 1 and not any(s.front for s in (*a.series, *b.series))
 
 
 def _of(side: str, label: str) -> str:

@@ -133,6 +133,8 @@ def words_of(candidates: CandidatePositions) -> str:
     """A convention and its positions, in one line."""
     shown = ", ".join(whole(p) for p in candidates.positions[:4])
     more = " …" if len(candidates.positions) > 4 or not candidates.complete else ""
+    if not candidates.complete:
+        more += f"; only the first {len(candidates.positions)} are drawn"
     return f"{candidates.label}: {shown}{more}"
 
 

@@ -185,16 +185,6 @@ def _shown(start: int, stop: int, scale: str, pixels: int) -> np.ndarray:
     )
 
 
-def _covered(shown: np.ndarray, scale: str) -> np.ndarray:
-    """How many offsets each of those that are shown stands for, without rounding."""
-    first, last, steps = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
-    return (
-        shown * (last / first) ** (1 / steps) - shown
-        if scale == "log"
-        else np.full(len(shown), (last - first) / steps)
-    )
-
-
 def _of_pairs(
     steps: np.ndarray, shown: np.ndarray, factor: float, stop: int, scale: str
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, Band]:
@@ -207,7 +197,13 @@ def _of_pairs(
     parts = np.floor(((np.arange(several)[:, None] * GOLDEN) % 1.0) * gaps).astype(np.int64) + shown
     values = products(steps, parts.reshape(-1)).reshape(parts.shape) * factor
     # Each wave by what a pixel may show of it: means of a few offsets would beat.
-    mean = products(steps, shown, _covered(shown, scale)) * factor
+    first, last, between = float(shown[0]), float(shown[-1]), max(len(shown) - 1, 1)
+    covered = (
+        shown * (last / first) ** (1 / between) - shown
+        if scale == "log"
+        else np.full(len(shown), (last - first) / between)
+    )
+    mean = products(steps, shown, covered) * factor
     low, high = np.minimum(values.min(axis=0), mean), np.maximum(values.max(axis=0), mean)
     return low, high, mean, "offsets"
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from posenc._core.numeric.matrix import PhaseMatrix
 from posenc._core.numeric.random_vectors import random_vectors
-from posenc.encodings.rotary.base import Role, RotarySpec
-from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.api import Pairing, Role, RotarySpec
 from posenc.functional import cos_sin, rotate
 from posenc.plot.columns import Params, Table, check_learned, evenly, matrix, settled
 from posenc.plot.panels.grammar import Arcs, Chart, Dial, Dials, Series, cells, float32, values

@@ -191,19 +191,18 @@ def _rule(name: str, spec: RoPE, baseline: Baseline, before: np.ndarray, length:
 
 
 def _caption(stretch: Stretch) -> tuple[str, ...]:
-    drawn = stretch.rules
-    factors = [r for r in drawn if r.effect.attention_factor != 1]
-    listed = ", ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
+    factors = [r for r in stretch.rules if r.effect.attention_factor != 1]
+    listed = "; ".join(f"{r.label} {number(r.effect.attention_factor)}" for r in factors)
     return present(
         f"Trained on {whole(stretch.original_length)} positions, stretched "
         f"×{number(stretch.factor)} to {whole(stretch.length)}. "
         f"{plural(stretch.slow, 'pair')} finish no turn in training; "
         f"{stretch.fast} finish {FAST:g} or more.",
         *(
-            f"{words} ({'; '.join(f'{r.label}: {getattr(r.effect, name)}' for r in drawn)})."
+            f"{words}: {'; '.join(f'{r.label} {getattr(r.effect, name)}' for r in stretch.rules)}."
             for words, name in (
-                (f"Of {stretch.slow} slow pairs meet unseen angles", "unseen"),
-                (f"Of {stretch.fast} fast pairs lose their step", "lost"),
+                (f"Slow pairs, of {stretch.slow}, that meet unseen angles", "unseen"),
+                (f"Fast pairs, of {stretch.fast}, that lose their step", "lost"),
             )
         ),
         f"Attention factor: {listed}." if factors else "",

@@ -87,13 +87,15 @@ def cell(
     value = float(table.values(np.array([position]), np.array([dim]))[0, 0])
     waves = table.waves
     if waves is None or waves.pair[dim] < 0:
+        few = (stop - start) * table.width <= MOST_COUNTED
+        same = table.values(np.arange(start, stop), np.array([dim])) if few else None
         return TableCell(
             position,
             dim,
             value,
             *(None,) * 7,
             "0" if waves is not None else f"entry {dim} of row {position}",
-            _counted(table, dim, value, start, stop),
+            None if same is None else int((np.abs(same - value) <= NEAR).sum()),
             None,
             stop - start,
         )
@@ -118,14 +120,23 @@ def cell(
         same=_hits(step, first, arcs_of(function, around - near, around + near, stop), start, stop),
         same_pair=_hits(step, first, ((here - wide, 2 * wide),), start, stop),
         among=stop - start,
-        again=_again(step, wide, position, start, stop),
+        # The nearest other positions whose phase is as near.
+        again=tuple(
+            islice(
+                (
+                    position + k
+                    for k in hits(
+                        step % CYCLE,
+                        ((-wide % CYCLE, 2 * wide),),
+                        start - position,
+                        stop - 1 - position,
+                    )
+                    if k
+                ),
+                AGAIN,
+            )
+        ),
     )
-
-
-def _again(step: int, wide: int, position: int, start: int, stop: int) -> tuple[int, ...]:
-    """The nearest other positions whose phase is within `wide` of that of a position."""
-    near = hits(step % CYCLE, ((-wide % CYCLE, 2 * wide),), start - position, stop - 1 - position)
-    return tuple(position + moved for moved in islice((k for k in near if k), AGAIN))
 
 
 def _start(table: TableSource) -> int:
@@ -150,16 +161,6 @@ def _formula(spec: Any, waves: ColumnWaves, dim: int, function: str, moved: int)
             and getattr(spec, "arrangement", Arrangement()).rule == "single"
         )
         else f"{front}{function}({moved} × {float(waves.frequency[dim]):.6g})"
-    )
-
-
-def _counted(table: TableSource, dim: int, value: float, start: int, stop: int) -> int | None:
-    return (
-        None
-        if (stop - start) * table.width > MOST_COUNTED
-        else int(
-            (np.abs(table.values(np.arange(start, stop), np.array([dim])) - value) <= NEAR).sum()
-        )
     )
 
 

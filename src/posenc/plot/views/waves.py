@@ -70,7 +70,7 @@ def _usual(table: TableSource) -> list[int]:
 
 def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
     bands = sum(c.shape == "band" for c in curves)
-    ends = [number(c.wavelength) for c in curves if np.isfinite(c.wavelength)]
+    ends = [*dict.fromkeys(number(c.wavelength) for c in curves if np.isfinite(c.wavelength))]
     covered = curves[0].per_pixel
     return present(
         f"A pixel covers {number(covered)} positions." if covered > 1 else "",
@@ -79,7 +79,9 @@ def _caption(curves: tuple[Curve, ...]) -> tuple[str, ...]:
         "band goes from the least to the largest value."
         if bands
         else "",
-        f"Wavelengths λ from {ends[0]} to {ends[-1]} positions." if ends else "",
+        f"Wavelengths λ from {ends[0]} to {ends[-1]} positions."
+        if ends[1:]
+        else "".join(f"Wavelength λ {wavelength} positions." for wavelength in ends),
     )
 
 

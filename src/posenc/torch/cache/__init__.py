@@ -11,6 +11,7 @@ verify   whether keys are turned as they claim
 write    keys rotated to where they stand, in place of those that were stored
 """
 
+from posenc._core.foreign import taught
 from posenc.torch.cache.evidence import verify
 from posenc.torch.cache.ledger import Ledger
 from posenc.torch.cache.merging import merge, write
@@ -32,3 +33,5 @@ __all__ = [
     "verify",
     "write",
 ]
+
+__getattr__ = taught(__name__, __all__)

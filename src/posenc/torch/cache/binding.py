@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc import functional
-from posenc._core.errors import PosencError, bad_argument, bad_data, bad_spec
+from posenc._core.errors import PosencError, bad_argument, bad_data, bad_spec, refuse_argument
 from posenc._core.reading import Layer, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
@@ -21,7 +21,6 @@ from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE
 from posenc.scaling import Multipliers
 from posenc.torch.cache.layers import LayerForm, as_stored, turned
-from posenc.torch.cache.ledger import refuse
 
 # Relative to the largest key: what angles in the model's own arithmetic, and one rounding, may be
 # off at the positions that are asked for.
@@ -34,7 +33,7 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
     if isinstance(plan, Spec):
         return [_form([plan])] * count
     if isinstance(plan, Plan):
-        refuse(
+        refuse_argument(
             len(plan) != count,
             f"{caller}: plan",
             f"a plan of {count} layers, as the cache has",
@@ -62,7 +61,7 @@ def forms_of(plan: Any, count: int, caller: str) -> list[LayerForm]:
 def _of_entries(entries: Sequence[Layer], index: int, caller: str) -> LayerForm:
     main = [entry for entry in entries if not entry.attention]
     rotary = {id(e): e for e in main if isinstance(e.spec, RotarySpec)}
-    refuse(
+    refuse_argument(
         len(rotary) > 1,
         f"{caller}: plan",
         f"one rotation in layer {index}",
@@ -96,7 +95,7 @@ def _form(specs: Sequence[Spec], *, inside: bool = False) -> LayerForm:
 
 def rules_of(new: Any, turns: Sequence[bool], caller: str) -> tuple[RotarySpec | None, ...]:
     """What rotates each layer that turns, from a spec or plan."""
-    refuse(
+    refuse_argument(
         not any(turns),
         caller,
         "layers that rotate",
@@ -155,11 +154,11 @@ def asked(model: nn.Module, forms: Sequence[LayerForm], caller: str) -> list[Lay
             result.append(form._replace(spec=spec, side=sides.index("turns")))
             rounded += [] if spec == form.spec else [index]
         else:
-            by = "the plan" if form.spec is None else f"by {form.spec!r}"
+            by = "the plan says" if form.spec is None else f"by {form.spec!r}"
             raise bad_data(
                 caller,
-                f"keys of one token that move with its position as the plan says, layer {index}",
-                f"tensors that change other than {by} ({min(worst):.2g} times what is allowed)",
+                f"keys of layer {index} that turn with the position as the plan says",
+                f"tensors that change otherwise than {by} ({min(worst):.2g} times the tolerance)",
                 "If model.bfloat16() rounded its frequencies, posenc.torch.adopt(model) before the "
                 "prompt puts exact ones; if it does not do what its config says, pass plan=.",
             )

@@ -8,9 +8,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from posenc._core.calls import checked_call
+from posenc._core.errors import refuse_argument
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import as_stored, turned
-from posenc.torch.cache.ledger import places, refuse, whole_numbers
+from posenc.torch.cache.ledger import places, whole_numbers
 
 REACH = 2**20  # offsets on either side
 AT_ONCE = 2048  # offsets, so that memory is that of so many keys
@@ -48,6 +50,7 @@ class KeyEvidence(NamedTuple):
         return "; ".join(lines) or f"{self.answer}: {len(self.chunks)} chunks compared"
 
 
+@checked_call
 def verify(
     keys: Tensor,
     positions: Any,
@@ -110,7 +113,7 @@ def verify(
     'differs'
     """
     claimed_at = places(whole_numbers(positions, "verify: positions"), "verify: positions")
-    refuse(
+    refuse_argument(
         keys.ndim != 4 or claimed_at.shape != keys.shape[2:3] or len(spec.axes) != 1,
         "verify",
         "keys (batch, heads, tokens, channels) and positions (tokens,) of one axis",
@@ -118,7 +121,7 @@ def verify(
     )
     count = len(claimed_at)
     sizes = [len(part) for part in claimed_at.chunk(8)] if chunks is None else [*chunks]
-    refuse(
+    refuse_argument(
         sum(sizes) != count or min(sizes, default=0) < 2 or len(sizes) < 2,
         "verify: chunks",
         f"two or more, each of two tokens or more and {count} in all",
@@ -128,7 +131,7 @@ def verify(
     claimed = claimed_at[None, :, None]
     back = turned(keys.detach().double(), rule, rule, claimed, torch.zeros_like(claimed))
     most = int(claimed_at.max() - claimed_at.min()) if reach is None else reach
-    refuse(
+    refuse_argument(
         not 0 < most <= REACH,
         "verify: reach",
         f"1 to {REACH:,} positions",

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 
 from posenc._core.arrays.array import is_divided, namespace
-from posenc._core.errors import bad_argument, bad_data
+from posenc._core.errors import bad_argument, bad_data, refuse_argument
 from posenc._core.tracing import is_followed, unseen
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.kernels import Rerotate, run
-from posenc.torch.cache.ledger import Ledger, refuse
+from posenc.torch.cache.ledger import Ledger
 
 
 class LayerForm(NamedTuple):
@@ -134,9 +134,18 @@ class MovableLayer:
 
     def moves(self) -> bool:
         """Whether some key stands elsewhere than it was written."""
-        if self.form.spec is None or len(self.owner.eras) == 1:
-            return self.form.spec is not None and not self.owner.ledger.still
-        return bool(self.away().any())
+        ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
+        if self.form.spec is None or len(eras) == 1:
+            return self.form.spec is not None and not ledger.still
+        if any(eras[number][self.index] != eras[-1][self.index] for number in self._numbers()):
+            return True
+        return bool((ledger.written[:, rows] != ledger.current[:, rows]).any())
+
+    def _numbers(self) -> list[int]:
+        """The eras of the keys that it stores."""
+        era = self.owner.ledger.era[self.rows]
+        alike = len(era) > 0 and bool((era == era[0]).all())  # a sort takes longer
+        return [int(era[0])] if alike else torch.unique(era).tolist()
 
     def away(self) -> Tensor:
         """Which tokens stand elsewhere than they were written, or were rotated otherwise."""
@@ -158,7 +167,7 @@ class MovableLayer:
         ledger, eras, rows = self.owner.ledger, self.owner.eras, self.rows
         written, current, era = ledger.written[:, rows], ledger.current[:, rows], ledger.era[rows]
         now = eras[-1][self.index]
-        numbers = torch.unique(era).tolist() if len(eras) > 1 else [0]
+        numbers = self._numbers() if len(eras) > 1 else [0]
         if len(numbers) == 1:
             return turned(keys, eras[numbers[0]][self.index], now, written, current)  # type: ignore[arg-type]
         result = torch.empty_like(keys)
@@ -295,7 +304,7 @@ def of_heads(t: Tensor, change: Callable[[Tensor], Tensor]) -> Tensor:
     if not is_divided(t):
         return change(t)
     whole: Any = t
-    refuse(
+    refuse_argument(
         not all(place.is_replicate() or place.is_shard(1) for place in whole.placements),
         "posenc.torch.cache",
         "keys and values that are whole, or divided over heads (axis 1)",

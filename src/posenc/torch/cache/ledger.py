@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from posenc._core.arrays.array import is_divided
-from posenc._core.errors import bad_argument, bad_dtype, bad_position
+from posenc._core.errors import bad_argument, bad_dtype, bad_position, refuse_argument
 
 MOST = 2**62  # of positions in a cache
 OF_ROWS = ("original", "written", "current", "real")  # fields with a row for each sequence, or one
@@ -121,12 +121,12 @@ class Ledger:
     def taken(self, keep: Tensor, *, close: bool) -> Ledger:
         """Only the tokens at (rows, kept) places; the gaps between them closed, or left."""
         rows = keep.shape[0]
-        refuse(
+        refuse_argument(
             rows > 1 and bool((self.era != self.era[0]).any()),
             "evict",
-            "one rotation for all keys, where rows evict different tokens",
-            "several",
-            "Call `write` first.",
+            "the same tokens in each row, as keys stand under several rotations",
+            "different ones",
+            "`posenc.torch.cache.write(cache, into)` first puts all keys under one.",
         )
         many, kept = max(rows, self.rows), keep.shape[1]
 
@@ -181,12 +181,6 @@ def _closed(before: Tensor, real: Tensor, kept: Tensor, kept_real: Tensor) -> Te
         had, has = torch.unique(old[old_real]), torch.unique(new[new_real])
         closed.append(new - torch.searchsorted(had[~torch.isin(had, has)], new.contiguous()))
     return torch.stack(closed)
-
-
-def refuse(wrong: object, caller: str, expected: str, received: object, todo: str = "") -> None:
-    """Raise `ArgumentError` where something is wrong, in the words of `bad_argument`."""
-    if wrong:
-        raise bad_argument(caller, expected, received, todo)
 
 
 def on_host(values: Any, caller: str, expected: str) -> Tensor:

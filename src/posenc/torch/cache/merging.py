@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 
-from posenc._core.errors import bad_argument
+from posenc._core.calls import checked_call
+from posenc._core.errors import bad_argument, refuse_argument
 from posenc.functional.arguments.rotation import warn_of_small_moves
 from posenc.torch.cache.layers import MovableLayer, is_quantised, requantised
-from posenc.torch.cache.ledger import refuse
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 
 
+@checked_call
 def merge(caches: Iterable[C]) -> C:
     """Put caches of one model behind each other, each where the one before it ends.
 
@@ -50,7 +51,7 @@ def merge(caches: Iterable[C]) -> C:
     if not isinstance(caches, Iterable):
         raise bad_argument("merge", "a sequence of caches", type(caches).__name__)
     listed = list(caches)
-    refuse(not listed, "merge", "at least one cache", "none")
+    refuse_argument(not listed, "merge", "at least one cache", "none")
     for cache in listed:
         checked(cache, "merge")
     whole = listed[0].like(listed[0].ledger)
@@ -61,7 +62,7 @@ def merge(caches: Iterable[C]) -> C:
 
 def _joined(whole: C, cache: C) -> C:
     why = _why_apart(whole, cache)
-    refuse(why, "merge", "caches of one model, batch and dtype", why)
+    refuse_argument(why, "merge", "caches of one model, batch and dtype", why)
     moved = cache.ledger.shifted((whole.ledger.following() - cache.ledger.first())[:, None, None])
     if not torch.equal(moved.current, moved.written):
         refuse_fixed(cache, "merge")
@@ -113,6 +114,7 @@ def _why_apart(a: MovableCache, b: MovableCache) -> str:
     return ""
 
 
+@checked_call
 def write(cache: MovableCache, into: Any = None) -> Any:
     """Rotate stored keys to where they stand: one rounding of each that moved.
 
@@ -189,7 +191,7 @@ def _warn(cache: MovableCache, turns: list[MovableLayer]) -> None:
 def _check_fits(cache: MovableCache, into: Any) -> None:
     caller = "write: into"
     layers = getattr(into, "layers", None) or ()
-    refuse(
+    refuse_argument(
         isinstance(into, MovableCache) or len(layers) != len(cache),
         caller,
         f"a cache of transformers with {len(cache)} layers",
@@ -198,7 +200,7 @@ def _check_fits(cache: MovableCache, into: Any) -> None:
     if bool((cache.delta != 0).any()) or cache.ledger.length != len(cache.ledger):
         raise bad_argument(
             caller,
-            "tokens that stand where such a cache counts them, from 0 without a gap",
+            "tokens at positions 0, 1, 2, …, as such a cache counts them",
             repr(cache),
             "Close the gaps with `evict`, or go on with the cache as it is.",
         )
@@ -208,7 +210,7 @@ def _check_fits(cache: MovableCache, into: Any) -> None:
         window: Any = most if most is not None else getattr(room, "sliding_window", None)
         sliding, count = getattr(room, "is_sliding", False), len(cache.ledger)
         least = min(count, int(window) - 1) if sliding else count
-        refuse(
+        refuse_argument(
             layer.stored < least or (most is not None and not sliding and count > most),
             caller,
             f"{least} tokens in layer {layer.index}, and room for them",
@@ -217,7 +219,7 @@ def _check_fits(cache: MovableCache, into: Any) -> None:
         )
         if most is not None and room.is_initialized:
             shapes = [(t.shape[0], t.shape[1], t.shape[3]) for t in (room.keys, layer.keys)]
-            refuse(
+            refuse_argument(
                 shapes[0] != shapes[1] or room.keys.dtype != layer.dtype,
                 caller,
                 f"layer {layer.index} of the same batch, heads, channels and dtype",

@@ -9,7 +9,7 @@ from typing import Any, Self, TypeVar
 import torch
 from torch import Tensor
 
-from posenc._core.errors import bad_argument, bad_data, refuse_data
+from posenc._core.errors import bad_argument, bad_data, refuse_argument, refuse_data
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.torch.cache.layers import LayerForm, MovableLayer
 from posenc.torch.cache.ledger import (
@@ -17,7 +17,6 @@ from posenc.torch.cache.ledger import (
     Ledger,
     coordinates,
     counted,
-    refuse,
     whole_numbers,
 )
 
@@ -168,7 +167,7 @@ class MovableCache:
         """
         caller, batch = "expect: position_ids", self.movable[0].batch_size
         numbers = coordinates(position_ids, self.ledger.current.shape[-1], caller)
-        refuse(len(numbers) not in (1, batch), caller, f"1 or {batch} rows", len(numbers))
+        refuse_argument(len(numbers) not in (1, batch), caller, f"1 or {batch} rows", len(numbers))
         self._expected = numbers
 
     def enter(self, layer: MovableLayer, count: int) -> None:
@@ -234,7 +233,7 @@ class MovableCache:
             refuse_data(
                 layer.seen != len(self.ledger),
                 caller,
-                "layers that have had the same tokens",
+                "the same tokens in all layers",
                 f"layer {layer.index} with {layer.seen} of {len(self.ledger)}",
                 "Finish the step first.",
             )
@@ -288,7 +287,7 @@ class MovableCache:
 
 def checked(cache: Any, caller: str) -> None:
     """Raise unless it is a cache with a ledger, as the ledger knows it."""
-    refuse(
+    refuse_argument(
         not isinstance(cache, MovableCache),
         caller,
         "a cache that `track` returned",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from transformers.cache_utils import Cache
 
-from posenc._core.errors import bad_argument
+from posenc._core.errors import bad_argument, refuse_argument
 from posenc.torch.cache.layers import MovableLayer
-from posenc.torch.cache.ledger import counted, refuse
+from posenc.torch.cache.ledger import counted
 from posenc.torch.cache.movable import MovableCache
 
 
@@ -50,11 +50,11 @@ class TransformersCache(MovableCache, Cache):  # type: ignore[misc]
 
         counted("crop", tokens_to_remove, -len(self.ledger), 0)
         count = -tokens_to_remove
-        refuse(
+        refuse_argument(
             count and not self.is_croppable,
             "crop",
-            "layers that store all tokens, as what left a window would be seen again",
-            "a sliding window",
+            "layers that store all tokens",
+            "a sliding window, whose older tokens are gone and would be seen again",
             "Keep the cache that you had before those tokens: `evict` leaves it as it is.",
         )
         if count:

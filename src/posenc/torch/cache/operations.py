@@ -8,14 +8,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import bad_argument
+from posenc._core.calls import checked_call
+from posenc._core.errors import bad_argument, refuse_argument
 from posenc.functional.arguments.rotation import check_alike
 from posenc.torch.cache.binding import decoder_plan, one_token, rules_of
-from posenc.torch.cache.ledger import counted, on_host, refuse, whole_numbers
+from posenc.torch.cache.ledger import counted, on_host, whole_numbers
 from posenc.torch.cache.movable import C, MovableCache, checked, refuse_fixed
 from posenc.torch.cache.tracking import track
 
 
+@checked_call
 def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C:
     """Drop tokens from a cache.
 
@@ -60,7 +62,6 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
     5
     """
     checked(cache, "evict")
-    refuse(gaps not in ("close", "keep"), "evict: gaps", "'close' or 'keep'", repr(gaps))
     places = _places(cache, keep)
     kept = places.shape[1]
     if kept == len(cache.ledger):
@@ -90,6 +91,7 @@ def evict(cache: C, keep: Any, *, gaps: Literal["close", "keep"] = "close") -> C
     return other
 
 
+@checked_call
 def shift(cache: C, by: Any) -> C:
     """Move tokens to other positions.
 
@@ -131,7 +133,7 @@ def shift(cache: C, by: Any) -> C:
     batch = cache.movable[0].batch_size
     shape = tuple(steps.shape)
     per_axis = axes > 1 and len(shape) > 1 and shape[-1] == axes and shape[-2] == count
-    refuse(
+    refuse_argument(
         (shape[:-1] if per_axis else shape)
         not in ((), (1,), (count,), (1, count), (batch, count), (batch, 1)),
         "shift: by",
@@ -143,6 +145,7 @@ def shift(cache: C, by: Any) -> C:
     return cache.like(cache.ledger.shifted(steps if per_axis else steps[..., None]))
 
 
+@checked_call
 def reuse(cache: C, at: int) -> C:
     """Move a whole cache so that its first token stands at a position.
 
@@ -179,6 +182,7 @@ def reuse(cache: C, at: int) -> C:
     return shift(cache, (at - cache.ledger.first())[:, None].expand(-1, len(cache.ledger)))
 
 
+@checked_call
 def switch(cache: C, new: Any) -> C:
     """Read keys as rotated by another base or scaling.
 
@@ -223,7 +227,7 @@ def switch(cache: C, new: Any) -> C:
     refuse_fixed(cache, "switch")
     other = cache.like(cache.ledger)
     if isinstance(new, int) and not isinstance(new, bool):
-        refuse(
+        refuse_argument(
             not any(rule is not None and rule.needs_length for rule in cache.rules),
             "switch",
             "a rotation that depends on the length",
@@ -245,6 +249,7 @@ def switch(cache: C, new: Any) -> C:
     return other
 
 
+@checked_call
 def stream(cache: C, sinks: int, window: int) -> C:
     """Keep the first and the last tokens, at positions without a gap (Xiao et al. 2023).
 
@@ -282,6 +287,7 @@ def stream(cache: C, sinks: int, window: int) -> C:
     return evict(cache, _ends(cache, sinks, window, "stream")[0])
 
 
+@checked_call
 def streaming(source: Any, sinks: int, window: int) -> Any:
     """A cache that keeps the first and the last tokens by itself, for `generate` without end.
 
@@ -329,7 +335,7 @@ def streaming(source: Any, sinks: int, window: int) -> Any:
     checked(source, "streaming")
     refuse_fixed(source, "streaming")
     for layer in source.movable:
-        if (layer.form.window or 0) > window + 1:
+        if layer.form.window and layer.form.window > window + 1:
             raise bad_argument(
                 "streaming: window",
                 f"a window of at least {layer.form.window - 1}, as layer {layer.index} has",
@@ -356,13 +362,10 @@ def _ends(cache: MovableCache, sinks: int, window: int, caller: str) -> tuple[Te
     """The places of the first and last tokens, (rows, kept), and what is between: (rows, 1)."""
     counted(f"{caller}: sinks", sinks)
     counted(f"{caller}: window", window)
-    refuse(sinks + window == 0, caller, "at least one token to keep", "none")
+    refuse_argument(sinks + window == 0, caller, "at least one token to keep", "none")
     between = max(len(cache.ledger) - sinks - window, 0)
-    first = (
-        cache.ledger.real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
-        if between
-        else torch.zeros(1, 1, dtype=torch.int64)
-    )
+    real = cache.ledger.real if between else torch.ones(1, 1)
+    first = real.to(torch.int64).argmax(-1, keepdim=True).clamp(max=between)
     kept = torch.arange(min(sinks + window, len(cache.ledger)))
     return torch.where(kept < sinks, kept + first, kept + between), between - first
 
@@ -372,21 +375,20 @@ def _places(cache: MovableCache, keep: Any) -> Tensor:
     count, batch = len(cache.ledger), cache.movable[0].batch_size
     given = on_host(keep, "evict: keep", "a mask of tokens, or indices of tokens")
     rows = given[None] if given.ndim == 1 else given
-    refuse(
+    refuse_argument(
         rows.ndim != 2 or rows.shape[0] not in (1, batch),
         "evict: keep",
         f"shape ({count},) or ({batch}, {count}), or indices of tokens",
         f"shape {tuple(given.shape)}",
     )
     if rows.dtype == torch.bool:
-        refuse(
-            rows.shape[1] != count,
-            "evict: keep",
-            f"one entry for each of {count} tokens",
-            rows.shape[1],
+        refuse_argument(
+            rows.shape[1] != count, "evict: keep", f"an entry for each of {count}", rows.shape[1]
         )
         kept = rows.sum(-1)
-        refuse((kept != kept[0]).any(), "evict: keep", "rows that keep as many tokens", kept)
+        refuse_argument(
+            (kept != kept[0]).any(), "evict: keep", "rows that keep as many tokens", kept
+        )
         return rows.nonzero()[:, 1].reshape(len(rows), -1)
     places = whole_numbers(rows, "evict: keep")
     rising = bool((places.diff(dim=1) > 0).all())

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from posenc._core.errors import bad_argument, bad_data, refuse_data
+from posenc._core.calls import checked_call
+from posenc._core.errors import bad_argument, bad_data, refuse_argument, refuse_data
 from posenc._core.positions.counting import from_mask
 from posenc.torch.cache.binding import asked, decoder_plan, forms_of
 from posenc.torch.cache.layers import is_quantised, whole_of
-from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host, refuse
+from posenc.torch.cache.ledger import Ledger, coordinates, counted, on_host
 from posenc.torch.cache.movable import MovableCache
 
 CALLER = "track"
@@ -31,6 +32,7 @@ class _Stored(NamedTuple):
     length: int  # tokens that the layer says it has had
 
 
+@checked_call
 def track(
     cache: Any,
     model: Any = None,
@@ -88,7 +90,7 @@ def track(
     >>> shift(track(filled, model), 20)
     TransformersCache(1 layers, 5 tokens, next position 25, counted as 25)
     """
-    refuse(
+    refuse_argument(
         isinstance(cache, MovableCache),
         CALLER,
         "a cache without a ledger",
@@ -96,9 +98,9 @@ def track(
         "Use it as it is.",
     )
     if model is not None and not isinstance(model, nn.Module):
-        refuse(plan is not None, CALLER, "one plan", "two")
+        refuse_argument(plan is not None, CALLER, "one plan", "two")
         model, plan = None, model
-    refuse(
+    refuse_argument(
         model is None and plan is None,
         CALLER,
         "what the keys were rotated by",
@@ -154,7 +156,7 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
             tensors = isinstance(pair, (list, tuple)) and len(pair) == 2 and all(
                 isinstance(t, Tensor) and t.ndim == 4 for t in pair
             )  # fmt: skip
-            refuse(
+            refuse_argument(
                 not tensors,
                 f"{CALLER}: layer {index}",
                 "(keys, values), tensors (batch, heads, tokens, channels)",
@@ -179,7 +181,7 @@ def _layers_of(cache: Any) -> tuple[list[Any], bool]:
             "A model that has its own class of cache takes no other.",
         ),
     ):
-        refuse(wrong, CALLER, expected, type(cache).__name__, todo)
+        refuse_argument(wrong, CALLER, expected, type(cache).__name__, todo)
     refuse_data(
         getattr(cache, "offloading", False),
         CALLER,
@@ -236,11 +238,11 @@ def _check_tensors(keys: Tensor, values: Tensor, caller: str) -> None:
     if not keys.is_floating_point() or keys.dtype.itemsize < 2:
         raise bad_data(
             caller,
-            "keys as they were computed",
+            "keys in floating point, of 16 bits or more",
             f"{str(keys.dtype).removeprefix('torch.')}: {QUANTISED}",
             BEFORE,
         )
-    refuse(
+    refuse_argument(
         keys.shape[:1] != values.shape[:1] or keys.shape[-2] != values.shape[-2],
         caller,
         "keys and values of the same tokens",
@@ -280,7 +282,7 @@ def _check_shapes(stored: list[_Stored | None], forms: list[Any], count: int) ->
 
 def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask: Any) -> Ledger:
     axes = {len(rule.axes) for rule in rules if rule is not None}
-    refuse(
+    refuse_argument(
         len(axes) > 1, CALLER, "positions of one number of axes", f"{sorted(axes)} in its layers"
     )
     width = axes.pop() if axes else 1
@@ -288,14 +290,14 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
     if mask is not None:
         entries = on_host(mask, f"{CALLER}: mask", "true or 1 for real tokens")
         real = entries == 1
-        refuse(
+        refuse_argument(
             not bool((real | (entries == 0)).all()),
             f"{CALLER}: mask",
             "true or 1 for real tokens, false or 0 for padding",
             "other numbers",
             "A mask that is added to scores is no padding mask: pass `attention_mask`.",
         )
-        refuse(
+        refuse_argument(
             tuple(real.shape) not in ((batch, count), (1, count)),
             f"{CALLER}: mask",
             f"shape ({batch}, {count}), as the cache has tokens",
@@ -305,7 +307,7 @@ def _ledger(batch: int, count: int, rules: tuple[Any, ...], positions: Any, mask
         where = from_mask(real)[..., None].expand(-1, -1, width)
     else:
         where = coordinates(positions, width, f"{CALLER}: positions")
-        refuse(
+        refuse_argument(
             where.shape[1] != count or len(where) not in (1, batch),
             f"{CALLER}: positions",
             f"shape ({count},) or ({batch}, {count})",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
+import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,12 +52,14 @@ def run_on(
     """Train what the store does not have; an interrupted run says how to go on."""
     from posenc_study.engine import run_cells
     from posenc_study.grid import cost
-    from posenc_study.results.provenance import provenance
+    from posenc_study.results.provenance import of_others, provenance
     from posenc_study.results.store import Store
+    from posenc_study.training.run import Run
     from posenc_study.training.train import train
 
-    finished = 0
-    with Store(path, provenance()) as store:
+    finished, command = 0, shlex.join(["posenc", *sys.argv[1:]])
+    made = {**provenance(), **of_others(wanted, partial(Run, data=data)), "command": command}
+    with Store(path, made) as store:
         have = store.finished()
         pending = [cell for cell in wanted if cell.key not in have]
         try:
@@ -71,6 +75,7 @@ def run_on(
                 )
         except BaseException:
             finished = len(store.finished() & {cell.key for cell in wanted})
-            hint = f"{finished} of {len(wanted)} cells are in {path}; the same command goes on."
+            done = f"{finished} of {len(wanted)} cells are finished and in {path}."
+            hint = f"{done} Run the same command again to train the others."
             click.echo(f"\n{hint}", err=True)
             raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import re
 import shlex
 import sys
 import time
@@ -69,7 +70,7 @@ narrowing_options = grouped(
     NarrowingChoice,
     "choice",
     click.option("--tasks", metavar="NAMES", help="Some tasks: order,copy."),
-    click.option("--encodings", metavar="NAMES", help="Some encodings: none,rope."),
+    click.option("--encodings", metavar="NAMES", help="Encodings, by name or as JSON: none,rope."),
     click.option("--seeds", metavar="N|LIST", help="The first N, or a list: 0,3,5 or 4:8."),
     click.option("--lengths", metavar="LIST", help="Tested lengths, in trained ones: 1,1.5,2."),
     click.option(
@@ -95,7 +96,9 @@ def narrowed(choice: NarrowingChoice) -> Narrowing:
 
 
 def _names(text: str | None) -> tuple[str, ...]:
-    return tuple(name.strip() for name in (text or "").split(",") if name.strip())
+    # Commas inside the JSON of a spec part no names.
+    parts = re.findall(r"(?:[^,{}]|\{(?:[^{}]|\{[^{}]*\})*\})+", text or "")
+    return tuple(part.strip() for part in parts if part.strip())
 
 
 def _setting(text: str) -> tuple[str, Any]:

@@ -44,7 +44,7 @@ def command(ctx: click.Context, *, json_: bool) -> None:
     """Train small Transformers and test published claims (posenc-study).
 
     A model is trained with each encoding, from several seeds. Results go to an SQLite file as they
-    come: where a run ended early, the same command goes on with it.
+    come: if a run stops early, run the same command again to train what is left.
     """
     if ctx.invoked_subcommand is not None:
         if json_:
@@ -127,11 +127,13 @@ def _told(done: Summary, path: Path) -> None:
 
 
 @command.command()
-@click.argument("tier", metavar="[smoke|quick|standard|full]", required=False)
+@click.argument("tier", metavar="[STORE|smoke|quick|standard|full]", required=False)
 @store_option
 @as_json
 def status(*, tier: str | None, store: Path, json_: bool) -> None:
     """Say what is in a store, also while a run writes to it, and what of a tier is left."""
+    if tier is not None and Path(tier).suffix:
+        store, tier = Path(tier), None
     results = _results(store)
     summary = _status(results, tier)
     if json_:

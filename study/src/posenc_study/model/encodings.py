@@ -5,15 +5,17 @@ Their constants are fitted to small models and short sequences by the rules of `
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import posenc
 from posenc import Entry, Plan
 from posenc._core.errors import ArgumentError, mismatch, suggest
-from posenc._core.spec.example import USUAL
+from posenc._core.io import inputs
+from posenc._core.spec.checks import USUAL
 from posenc._core.spec.spec import Spec
 from posenc.registry import specs
 from posenc_study.model.fitting import (
@@ -177,16 +179,16 @@ ENCODINGS: dict[str, Encoding] = {
 # --- all others of the registry -------------------------------------------------------------------
 
 SPELLED = {
-    "RoPE": "rope", "XPos": "xpos", "ALiBi": "alibi", "CoPE": "cope", "PoPE": "pope",
-    "FoPE": "fope", "MixedRoPE": "mixed-rope", "GoldenGateRoPE": "golden-gate-rope",
+    "XPos": "xpos", "CoPE": "cope", "PoPE": "pope", "FoPE": "fope", "PaTH": "path",
     "LogCPB": "log-cpb", "Time2Vec": "time2vec", "ALiBi2D": "alibi-2d", "IRPEBias": "irpe-bias",
-    "Sphere2Vec": "sphere2vec", "ImaginaryRoPE": "imaginary-rope", "PaTH": "path",
+    "Sphere2Vec": "sphere2vec",
 }  # fmt: skip
 
 
 def kebab(name: str) -> str:
     """The name of a class as the study writes it: TransformerXL is transformer-xl."""
-    return SPELLED.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", name).lower()
+    words = name.replace("RoPE", "Rope").replace("ALiBi", "Alibi")
+    return SPELLED.get(name) or re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", words).lower()
 
 
 # Fields that follow from the sizes; whatever else a class needs is as in its example.
@@ -260,13 +262,36 @@ ENCODINGS |= {
 }
 
 
-def encoding(name: str) -> Encoding:
-    """An encoding of the study by its name, or by the name that posenc has for it."""
-    wanted = name if name in ENCODINGS else kebab(name)
-    if wanted in UNSUITED:
+def name_of(text: str) -> str:
+    """The name that the study has for a class or a name; of a spec its JSON, in one order."""
+    if not text.startswith("{"):
+        return text if text in ENCODINGS else kebab(text)
+    fields = inputs.parse(text, "study", inputs.SPEC, error=ArgumentError)
+    if not isinstance(fields, dict) or not isinstance(fields.get("type"), str):
+        raise ArgumentError(mismatch("study", 'the JSON of a spec, with its "type"', text))
+    return json.dumps(fields, sort_keys=True)
+
+
+def encoding(text: str) -> Encoding:
+    """An encoding of the study by its name, that of its class, or the JSON of a spec.
+
+    Sizes that JSON leaves out are fitted, and the first one is that of the model.
+    """
+    name = name_of(text)
+    if name.startswith("{"):
+        fields: Any = inputs.parse(name, "study", inputs.SPEC)
+        usual = encoding(fields["type"])
+
+        def make(sizes: FittedSizes, causal: bool) -> Spec:
+            fitted: Any = usual.make(sizes, causal)
+            stated = {key: value for key, value in fields.items() if key != LEADS[fitted.kind]}
+            return cast("Spec", posenc.from_json(json.dumps({**fitted.to_dict(), **stated})))
+
+        return Encoding(name, make)
+    if name in UNSUITED:
         expected = "an encoding for sequences of tokens"
-        raise ArgumentError(mismatch("study", expected, name, UNSUITED[wanted]))
-    if wanted not in ENCODINGS:
-        todo = suggest(name, ENCODINGS)
-        raise ArgumentError(mismatch("study", "the name of an encoding", repr(name), todo))
-    return ENCODINGS[wanted]
+        raise ArgumentError(mismatch("study", expected, text, UNSUITED[name]))
+    if name not in ENCODINGS:
+        todo = suggest(text, ENCODINGS)
+        raise ArgumentError(mismatch("study", "the name of an encoding", repr(text), todo))
+    return ENCODINGS[name]

@@ -31,9 +31,9 @@ RATE = (
     "is shown worse than it can be."
 )
 UNTRAINED = (
-    "A model counts as one that did not train where its last loss is more than twice the median of "
-    "its encoding and task, and more than 0.1 nats above it. This rule was made after the run; "
-    "without a model its seed leaves every comparison that it was part of."
+    "A model did not train if its last loss is more than twice the median of its encoding and "
+    "task, and more than 0.1 nats above it. This rule was made after the run; every comparison "
+    "leaves out the seed of such a model."
 )
 INVENTED = {"seq2seq": "an invented grammar"}
 REGISTERED = (
@@ -84,10 +84,20 @@ def _basis(results: Results, v: ClaimVerdict, lost: Sequence[Record]) -> str:
         rates = {f"{own['rate']:g}" for own in settings if "rate" in own}
         rate = f", rate {'/'.join(sorted(rates))}" if rates else ""
         words.append(f"{task}{note}{rate}")
+        absent = _encodings(v, task) - {record.cell.encoding for record in results.finished(task)}
+        words += [f"not run: {', '.join(sorted(absent))}"] * bool(absent and settings)
+        seeds = {record.cell.seed for record in results.finished(task)}
+        words += ["1 seed, where a verdict takes at least 2"] * (len(seeds) == 1)
     count = sum(_uses(v, record) for record in lost)
     if count:
         words.append(f"{count} {'model' if count == 1 else 'models'} that did not train")
     return "; ".join(words)
+
+
+def _encodings(v: ClaimVerdict, task: str) -> set[str]:
+    """The encodings whose scores a claim compares in a task."""
+    parts = [f.part for f in v.findings if f.part.task == task]
+    return {s.encoding for part in parts for s in part.left.scores + part.right.scores}
 
 
 def _uses(v: ClaimVerdict, record: Record) -> bool:
@@ -116,11 +126,11 @@ def untrained_part(
     yield SectionHeading(2, "Without the models that did not train")
     total = f"{sum(not r.failed for r in results.records)} models"
     names = [f"{r.cell} (last loss {r.final_loss:.2f})" for r in lost]
-    yield Paragraph(f"{UNTRAINED} These are {len(lost)} of {total}: {'; '.join(names)}.")
+    yield Paragraph(f"{UNTRAINED} There are {len(lost)} among {total}: {'; '.join(names)}.")
     changed = sum(v.word != other.word for v, other in both)
     yield Paragraph(
-        f"Of the {len(both)} verdicts that rest on them, {changed or 'none'} would be another "
-        "without them. Claims that rest on no such model have the same p but for Holm's adjustment."
+        f"Without them, {changed or 'none'} of the {len(both)} verdicts that rest on them would "
+        "change. Other claims keep their p but for Holm's adjustment."
     )
     head = ("claim", "all models", "p", "without them", "p")
     rows = [(v.claim.text, _verdict(v)[2], _p(v), _verdict(o)[2], _p(o)) for v, o in both]

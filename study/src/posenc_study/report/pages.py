@@ -49,7 +49,7 @@ METRICS: dict[str, tuple[str, ...]] = {
 USUAL = ("accuracy", "exact")
 
 UNITS = {
-    "accuracy": "accuracy: the part of the tokens asked for that are right",
+    "accuracy": "accuracy: the share of the asked tokens that are right",
     "exact": "exact: the part of the sequences that are right throughout",
     "apart": "apart: the part of the pairs of mirrored sentences that get different answers",
     "nats": "nats per character, over whole windows; less is better",
@@ -295,9 +295,9 @@ def _origin(results: Results) -> Iterator[Block]:
             "differences may be those of the code."
         )
     yield Paragraph("The run, and this report from its rows:")
-    yield Code(
-        "pip install posenc-study\nposenc study run standard\nposenc study report -o out/study"
-    )
+    # Published results are those of a whole tier, and their rows do not name it.
+    runs = dict.fromkeys(o.get("command", "posenc study run standard") for o in results.provenances)
+    yield Code("\n".join(("pip install posenc-study", *runs, "posenc study report -o out/study")))
 
 
 def _shortened(name: str, origin: Mapping[str, str]) -> str:

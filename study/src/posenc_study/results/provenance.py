@@ -6,11 +6,15 @@ import hashlib
 import importlib.metadata
 import platform
 import subprocess
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import posenc
-from posenc_study.cell import PROTOCOL
+from posenc.registry import others
+from posenc_study.cell import PROTOCOL, Cell
+from posenc_study.model.encodings import kebab
 
 PACKAGES = ("torch", "numpy", "scipy", "joblib")
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -36,6 +40,22 @@ def provenance() -> dict[str, str]:
         "cpu": _cpu(),
         "date": datetime.now(UTC).date().isoformat(),
     }
+
+
+def of_others(cells: Iterable[Cell], made: Callable[[Cell], Any]) -> dict[str, str]:
+    """Encodings that posenc does not have, or that were given as JSON: version and spec of each.
+
+    `made` makes a cell ready.
+    """
+    rows, foreign = {}, {kebab(cls.__name__) for cls in others()}
+    for name, cell in {cell.encoding: cell for cell in cells}.items():
+        if name in foreign or name.startswith("{"):
+            run = made(cell)
+            spec: Any = run.encoding.make(run.sizes, True)
+            package = type(spec).__module__.partition(".")[0]
+            version = _version(package) or "of no version"
+            rows[f"encoding {name}"] = f"{package} {version}: {posenc.to_json(spec)}"
+    return rows
 
 
 def _version(name: str) -> str:

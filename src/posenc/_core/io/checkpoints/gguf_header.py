@@ -177,12 +177,12 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
         f"{size} bytes without",
     )
     version = cursor.number("I")
-    if version not in VERSIONS:
-        raise bad_data(
-            path.name,
-            f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}",
-            "big-endian data" if version in (2 << 24, 3 << 24) else version,
-        )
+    refuse_data(
+        version not in VERSIONS,
+        path.name,
+        f"GGUF version {VERSIONS[0]} or {VERSIONS[1]}",
+        "big-endian data" if version in (2 << 24, 3 << 24) else version,
+    )
     tensor_count, key_count = cursor.number("Q"), cursor.number("Q")
     if key_count > MOST_KEYS or tensor_count > MOST_TENSORS:
         raise DataError(f"{path.name}: {key_count} keys and {tensor_count} tensors are too many")
@@ -194,21 +194,23 @@ def read_open_header(path: Path, file: IO[bytes]) -> Header:
     for _ in range(tensor_count):
         name = _new(cursor, tensors)
         rank = cursor.number("I")
-        if rank > 8:
-            raise bad_data(f"{path.name}: {name[:80]}", "at most 8 axes", rank)
+        refuse_data(rank > 8, f"{path.name}: {name[:80]}", "at most 8 axes", rank)
         tensors[name] = GgufTensor(
             cursor.numbers("Q", rank), cursor.number("I"), cursor.number("Q")
         )
     alignment = keys.get(ALIGNMENT, 32)
-    if type(alignment) is not int or alignment < 1:
-        raise bad_data(f"{path.name}: {ALIGNMENT}", "a positive number", repr(alignment)[:80])
+    refuse_data(
+        type(alignment) is not int or alignment < 1,
+        f"{path.name}: {ALIGNMENT}",
+        "a positive number",
+        repr(alignment)[:80],
+    )
     return Header(keys, tensors, -(-cursor.place // alignment) * alignment)
 
 
 def _new(cursor: _Cursor, names: Mapping[str, Any]) -> str:
     name = cursor.text()
-    if name in names:
-        raise bad_data(cursor.name, "each name once", f"{name[:80]!r} more than once")
+    refuse_data(name in names, cursor.name, "each name once", f"{name[:80]!r} more than once")
     return name
 
 
@@ -218,12 +220,12 @@ def read_tensor(path: Path, header: Header, name: str, longest: int = 2**16) -> 
     if tensor is None:
         return None
     count = int(np.prod(tensor.shape, dtype=object)) if tensor.shape else 0
-    if tensor.type != FLOAT32 or not 0 < count <= longest:
-        raise bad_data(
-            f"{path.name}: {name}",
-            f"at most {longest} float32 numbers",
-            f"{count} of type {tensor.type}",
-        )
+    refuse_data(
+        tensor.type != FLOAT32 or not 0 < count <= longest,
+        f"{path.name}: {name}",
+        f"at most {longest} float32 numbers",
+        f"{count} of type {tensor.type}",
+    )
     begin = header.data + tensor.offset
     with inputs.opened(path) as file:
         if begin + 4 * count > inputs.state_of(file).size:

@@ -133,8 +133,7 @@ def open_checkpoint(source: Any, *, config: Any, caller: str) -> Checkpoint:
     """The layout of a file, a folder, or a list of files; no tensor is read."""
     several = source if isinstance(source, (list, tuple)) and source else (source,)
     path, *others = (inputs.named(one, caller) for one in several)
-    if not path.exists():
-        raise bad_data(caller, "a file or folder that exists", repr(str(path)[:200]))
+    refuse_data(not path.exists(), caller, "a file or folder that exists", repr(str(path)[:200]))
     folder, index, name = path if path.is_dir() else None, None, ""
     chosen = path if folder is None else inside(path, caller)
     if chosen.name.endswith(ENDING):
@@ -164,8 +163,9 @@ def read_index(path: Path, caller: str) -> dict[str, Any]:
     refuse_data(len(shards) > MOST_SHARDS, caller, f"at most {MOST_SHARDS:,} files", len(shards))
     for shard in shards:
         outside = "/" in shard or "\\" in shard or shard in ("", ".", "..") or "\0" in shard
-        if outside or shard.endswith(ENDING):  # an index of indexes may name itself
-            raise bad_data(caller, "files beside the index", repr(shard[:80]))
+        refuse_data(
+            outside or shard.endswith(ENDING), caller, "files beside the index", repr(shard[:80])
+        )
     return dict(data)
 
 
@@ -181,8 +181,9 @@ def read_shards(path: Path, caller: str) -> tuple[dict[str, Any], dict[str, head
     for shard in sorted(shards_of(index)):
         layouts[shard] = _layout(path.parent / shard, caller)
         count += len(layouts[shard].tensors)
-        if count > MOST_TENSORS:
-            raise bad_data(caller, f"at most {MOST_TENSORS:,} tensors in all files", count)
+        refuse_data(
+            count > MOST_TENSORS, caller, f"at most {MOST_TENSORS:,} tensors in all files", count
+        )
     refuse_data(not layouts, caller, "a weight_map of names to files", "an empty one")
     return index, layouts
 
@@ -224,10 +225,12 @@ def _check_index(
 ) -> None:
     homes = {name: file for file, layout in layouts.items() for name in layout.tensors}
     for name, file in places.items():
-        if homes.get(name) != file:
-            raise bad_data(
-                f"{path.name}: {name[:80]!r}", f"the tensor in {file}", homes.get(name, "nowhere")
-            )
+        refuse_data(
+            homes.get(name) != file,
+            f"{path.name}: {name[:80]!r}",
+            f"the tensor in {file}",
+            homes.get(name, "nowhere"),
+        )
     if sum(len(layout.tensors) for layout in layouts.values()) != len(places):
         extra = next((n for n in homes if n not in places), "a name that stands twice")
         raise bad_data(

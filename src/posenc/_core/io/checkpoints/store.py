@@ -172,12 +172,12 @@ def _gguf_store(path: Path, file: IO[bytes]) -> ArrayStore:
             continue
         dtype, stored = GGUF_TYPES[tensor.type]
         begin, length = header.data + tensor.offset, math.prod(shape) * np.dtype(stored).itemsize
-        if begin + length > size:
-            raise bad_data(
-                f"{path}: {name[:80]} lies beyond the end of the file",
-                f"{length} bytes at {begin}",
-                size,
-            )
+        refuse_data(
+            begin + length > size,
+            f"{path}: {name[:80]} lies beyond the end of the file",
+            f"{length} bytes at {begin}",
+            size,
+        )
         arrays[name] = _plain_array(
             name,
             headers.Tensor(name, dtype, shape, begin, begin + length, stored),
@@ -213,12 +213,12 @@ class _BoundedFile:
     def read(self, count: int = -1) -> bytes:
         if count < 0:
             count = inputs.state_of(self.file).size - self.file.tell()
-        if count > self.most:
-            raise bad_data(
-                self.caller,
-                f"a directory of at most {LARGEST_DIRECTORY:,} bytes",
-                f"one of {count}",
-            )
+        refuse_data(
+            count > self.most,
+            self.caller,
+            f"a directory of at most {LARGEST_DIRECTORY:,} bytes",
+            f"one of {count}",
+        )
         return self.file.read(count) or b""
 
     def seek(self, at: int, whence: int = 0) -> int:
@@ -240,17 +240,15 @@ def _zip_store(path: Path, file: IO[bytes], stack: contextlib.ExitStack) -> Arra
         measured.most = math.inf
         names = archive.namelist()
         twice = [name for name, count in Counter(names).items() if count > 1]
-        if twice:
-            raise bad_data(caller, "each member once", f"{twice[0][:80]!r} more than once")
+        refuse_data(twice, caller, "each member once", f"{', '.join(twice)[:80]} more than once")
         refuse_data(
             any(m.compress_type not in PACKED for m in archive.infolist()),
             caller,
             "members that are stored or deflated",
             "other packing",
         )
-        if any(n == "data.pkl" or n.endswith("/data.pkl") for n in names):
-            return _torch_store(path, file, archive)
-        return _npz_store(path, archive)
+        of_torch = any(n == "data.pkl" or n.endswith("/data.pkl") for n in names)
+        return _torch_store(path, file, archive) if of_torch else _npz_store(path, archive)
 
 
 def _npz_store(path: Path, archive: zipfile.ZipFile) -> ArrayStore:
@@ -375,8 +373,12 @@ def _torch_array(
     def fetch(begin: int, end: int) -> np.ndarray:
         file.seek(member.header_offset)
         head = file.read(30)
-        if len(head) != 30 or head[:4] != b"PK\x03\x04":
-            raise bad_data(caller, "its storage where the zip says", "something else")
+        refuse_data(
+            len(head) != 30 or head[:4] != b"PK\x03\x04",
+            caller,
+            "its storage where the zip says",
+            "something else",
+        )
         data = member.header_offset + 30 + sum(struct.unpack("<HH", head[26:30]))
         return files.decode(
             files.read(file, data + (part.begin + begin) * width, end - begin, stored), part.dtype

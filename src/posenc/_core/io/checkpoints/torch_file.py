@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc._core.errors import DataError, bad_data, refuse_data
+from posenc._core.errors import DataError, refuse_data
 from posenc._core.io.headers import LARGEST_RANK, STORED
 
 LARGEST_PICKLE = 2**23
@@ -155,9 +155,8 @@ class _Machine:
             return {}
         if name.startswith("torch._utils._rebuild_tensor") and isinstance(arguments, tuple):
             return self.tensor(arguments)
-        if name == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple):
-            return arguments[0] if arguments else Foreign(name)
-        return Foreign(name)
+        is_parameter = name == "torch._utils._rebuild_parameter" and isinstance(arguments, tuple)
+        return arguments[0] if is_parameter and arguments else Foreign(name)
 
     def tensor(self, arguments: tuple[Any, ...]) -> Any:
         storage, begin, shape, strides = arguments[:4]
@@ -298,6 +297,10 @@ def _walk(
         if not isinstance(item, (TensorWindow, dict, list)):
             continue
         longer = f"{name}.{key}" if name else str(key)
-        if len(longer) > LONGEST_NAME:
-            raise bad_data(caller, f"names of at most {LONGEST_NAME:,} characters", "more")
+        refuse_data(
+            len(longer) > LONGEST_NAME,
+            caller,
+            f"names of at most {LONGEST_NAME:,} characters",
+            "more",
+        )
         yield from _walk(item, caller, longer, depth + 1, seen)

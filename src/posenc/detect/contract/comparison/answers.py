@@ -58,7 +58,10 @@ def looks(
             for case, check in cases.items()
         )
     elif cases:
-        yield f"position_ids ({', '.join(cases)})", lambda: _refused("the code does not take them")
+        yield (
+            f"position_ids ({', '.join(cases)})",
+            lambda: _refused("it has no method of that name"),
+        )
 
 
 def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[], Subject]]]:
@@ -75,7 +78,10 @@ def _turning(part: Part, code: Implementation) -> Iterator[tuple[str, Callable[[
     subject = code.subject("", *options)
     refuse_if(subject.kind not in ("rotary", "cos_sin", "angles"), f"{code.name} is {subject.how}")
     if subject.kind != "rotary":
-        yield "rotate", lambda: _refused("the code does not offer it, so its pairing is not seen")
+        yield (
+            "rotate",
+            lambda: _refused("the code offers no rotation, so how it pairs channels is not seen"),
+        )
     yield "rotate" if subject.kind == "rotary" else "cos_sin", lambda: subject
 
 

@@ -166,7 +166,10 @@ def _answers(a: Comparand, b: Comparand) -> Iterator[Row]:
 def _silent(part: Part, a: Comparand, b: Comparand) -> Row:
     """A part without positions: whether the other side turns queries there, if it tells."""
     if b.turning is None or part.kind != "none":
-        return "not_compared", f"{part.name}: {_what(part)}, which {b.name} was not asked of"
+        return (
+            "not_compared",
+            f"{part.name}: {_what(part)}, and nothing was asked of {b.name} there",
+        )
     places = b.turning(part, [p.name for p in a.parts])
     if not places:
         return "compared", f"{part.name}: no positions: nothing turns queries there in a run"
@@ -261,10 +264,10 @@ def _two_codes(
     one, two = (_asked(code, part, method, kinds) for code in codes)
     stored = part.kind == "table" and [c.code.shape[0] for c in codes if hasattr(c.code, "shape")]
     end = min(stored or [DENSE + 1])
-    choice = survey(two, _answer_of(one), end=end - 1, allowed=_within)
+    choice = survey(two, _answer_of(one), end=end - 1, allowed=_within, gaps=True)
     yield "compared", f"{method}, {two.how}: {choice.reach.words()}"
     if stored and end < max(stored):
-        yield "not_compared", f"{method}: rows from {end:,} on, of one side alone"
+        yield "not_compared", f"{method}: rows from {end:,} on, which only one side has"
     if choice.call is not None:
         size = (choice.difference, None, "numbers", "both", str(choice.call))
         yield "rows", Difference(method, "its numbers", "others", *size)

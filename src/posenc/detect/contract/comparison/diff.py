@@ -65,7 +65,11 @@ class Difference(Displayed):
         sentence = f"{self.where}: {self.field}: {self.a} against {self.b}"
         if self.size is None:
             return sentence
-        begins = "" if self.position is None else f", noticeably from position {self.position:,} on"
+        begins = (
+            ""
+            if self.position is None
+            else f", by over {min(1e-3, self.size / 2):.2g} from position {self.position:,} on"
+        )
         return f"{sentence}; {self.what} differ by up to {self.size:.2g}{begins}"
 
 
@@ -231,7 +235,7 @@ def diff(a: Any, b: Any, *, library: Library | None = None) -> Comparison:
     ...     return posenc.cos_sin(posenc.RoPE(64, pairing="half"), positions)
     >>> print(posenc.diff(config, engine).differences[0].text.replace("; ", ";" + chr(10)))
     attention: base: 500000 against 10000, the default;
-    cos and sin differ by up to 2, noticeably from position 1 on
+    cos and sin to position 511 differ by up to 2, by over 0.001 from position 1 on
     """
     from posenc.detect.contract.comparison.compare import comparison
     from posenc.detect.contract.sides.sides import side_of

@@ -20,10 +20,19 @@ from posenc._core.spec.answers import brief
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.contract.checks import alike, records
 from posenc.detect.contract.contract import Part
-from posenc.detect.fit.turns import DENSE, NEAR, PairTurns, attempt, begins, expected, probes
-from posenc.encodings.rotary.base import RotarySpec
+from posenc.detect.fit.turns import (
+    DENSE,
+    NEAR,
+    PairTurns,
+    attempt,
+    begins,
+    expected,
+    parts,
+    probes,
+    told,
+)
+from posenc.encodings.api import RotarySpec, TableSpec
 from posenc.encodings.rotary.rope import RoPE
-from posenc.encodings.table.base import TableSpec
 
 # What explains the others comes first.
 ORDER = (
@@ -111,9 +120,9 @@ def effect(a: Spec, b: Spec) -> tuple[float | None, int | None, str]:
     places = line if len(a.axes) == 1 else np.stack([line] * len(a.axes), axis=-1)
     if a.pairs == b.pairs:
         seen = PairTurns(places, np.empty(0), len(places) + 1)
-        off_ = np.abs(expected(a, seen) - expected(b, seen)).max(axis=1)
+        off_ = parts(expected(a, seen) - expected(b, seen)).max(axis=1)
         if off_.max() > 1e-12:
-            return *begins(off_, line), "cos and sin"
+            return told(off_, line)
     x = probes(max(a.dim, b.dim) * (1 if a.channels.part == b.channels.part else 2), len(NEAR), 1)
     one, two = (functional.rotate(s.at(len(line)), x, positions=places[NEAR]) for s in (a, b))
     off_ = np.abs(one - two).max(axis=(0, 1, 3))

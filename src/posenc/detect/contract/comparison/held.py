@@ -29,10 +29,9 @@ from posenc.detect.subject.reach import of_spec
 from posenc.detect.subject.smallest import WRITES, SmallestCall
 from posenc.detect.subject.survey import SEED, Bench
 
-SCATTERED, SECONDS = 48, 10.0  # positions that are drawn; of a survey
 STILL, NONE = "the answers do not depend on positions", "no finite numbers"
 TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
-WIDTH = 64  # of heads and rows, where neither side tells, nor a bias
+SCATTERED, SECONDS, WIDTH = 48, 10.0, 64  # positions drawn; of a survey; of rows nobody tells
 UNEXPLAINED = "others, that no one change explains"
 
 
@@ -190,9 +189,8 @@ def table(part: Part, spec: Any, code: Implementation) -> Told:
     stored = getattr(code.code, "shape", None)
     if spec.parameters():
         own = [shape for shape in spec.shapes.values() if len(shape) == 2]
-        refuse_if(
-            stored is None or len(own) != 1, "its rows are learned, and nothing says how many"
-        )
+        learned = "its rows are learned; an array of them is compared by its shape, code is not"
+        refuse_if(stored is None or len(own) != 1, learned)
         ours, theirs = (f"{n} rows of {dim}" for n, dim in (*own, stored))
         rows = [] if ours == theirs else [Difference("length", ours, theirs)]
         return Told(rows, ", the number of rows and their width, as they are learned")

@@ -63,20 +63,25 @@ def why(
         off, wrong = turns.off_by(spec, seen, wanted)
         if not wrong.any():
             continue
-        size = turns.begins(off, seen.first)
-        dtype, rounding = tolerances.seen(seen.values[:FIRST]), tolerances.ROUNDING
+        size = turns.told(off, seen.first)
+        dtype, rounding = _precision(seen.rows(slice(FIRST))), tolerances.ROUNDING
         if seen.sized and dtype in tolerances.HALVES and rounding[dtype] > rounding[seen.dtype]:
             # Cosines of less than float32 are one matter, what is computed with them another.
             coarse = [one._replace(dtype=dtype) for one in calls]
-            row = Difference("dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0)
-            return [*rows, *why(spec, coarse, others), row]
+            row = Difference(
+                "dtype", f"cos and sin in {seen.dtype}", f"in {dtype}", size[0], 0, size[2]
+            )
+            more = why(spec, coarse, others)
+            # Cosines of angles have their dtype.
+            follows = any(one.b == f"angles in {dtype}" for one in more)
+            return [*rows, *more, *[row] * (not follows)]
         turned = seen._replace(values=turns.unit_of(seen.values))
         off, wrong = turns.off_by(spec, turned, turns.unit_of(wanted))
         explained: RotarySpec | None = spec
         fresh = []
         if wrong.any():
             names, explained = _named(spec, turned, wrong, others)
-            fresh.append(Difference(*names, *turns.begins(off, seen.first)))
+            fresh.append(Difference(*names, *turns.told(off, seen.first)))
         # Nothing is computed anew where the spec itself explains the angles.
         fresh += _factor(
             explained or spec,
@@ -89,6 +94,12 @@ def why(
             break
         spec = explained
     return rows
+
+
+def _precision(seen: turns.PairTurns) -> str:
+    """The dtype that factors had, up to what float32 leaves where vectors were turned by them."""
+    sizes = np.abs([seen.values.real, seen.values.imag]).ravel()
+    return tolerances.seen(seen.values, seen.rotated * 8 * SINGLE / np.maximum(sizes, SINGLE))
 
 
 def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> list[Difference]:
@@ -113,7 +124,7 @@ def _factor(spec: RotarySpec, seen: turns.PairTurns, wanted: np.ndarray) -> list
     vary = sizes.std() > room * theirs or abs(theirs / ours - 1) <= room
     other = f"{sizes.min():.6g} to {sizes.max():.6g}" if vary else f"{theirs:.6g}"
     names = "magnitude.attention_factor", f"{ours:.6g}", next(texts, other)
-    return [Difference(*names, *turns.begins(off, seen.first))]
+    return [Difference(*names, *turns.told(off, seen.first))]
 
 
 # --- frequencies and positions --------------------------------------------------------------------
@@ -167,7 +178,8 @@ def _candidates(
         near = sorted(range(-FARTHEST_SHIFT, FARTHEST_SHIFT + 1), key=abs)[1:]
         for shift in (*near, -int(seen.first.min())):
             moved = (seen.positions + shift + start)[:, None] * frequencies
-            yield "positions", "position p", sentences.offset(shift), np.exp(1j * moved)
+            text = sentences.say("begun") if shift not in near else sentences.offset(shift)
+            yield "positions", "position p", text, np.exp(1j * moved)
         exchanged = 1j * turns.unit_of(turns.expected(spec, seen)).conj()
         yield "frequencies", "cos and sin", sentences.say("sine"), exchanged
         for dtype in tolerances.HALVES:
@@ -176,8 +188,9 @@ def _candidates(
             coarse = np.exp(1j * (places + start)[:, None] * frequencies)
             yield "positions", "position p", sentences.say("held", dtype), coarse
             yield "dtype", single, half, np.exp(1j * seen.first[:, None] * rates)
-            turned = np.exp(1j * rounded(places[:, None] * rates, dtype))
-            yield "dtype", "angles in float32", f"angles in {dtype}", turned
+            for angles in (seen.first[:, None] * frequencies, places[:, None] * rates):
+                turned = np.exp(1j * rounded(angles, dtype))
+                yield "dtype", "angles in float32", f"angles in {dtype}", turned
     yield from (
         (field, value_of(spec, field), text, other) for field, text, other in variants(spec)
         if isinstance(other, RotarySpec) and (other.pairs, other.axes) == (spec.pairs, spec.axes)

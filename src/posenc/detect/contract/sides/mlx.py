@@ -32,12 +32,18 @@ from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.calling import without_repeats
 
 PACKAGES = ("mlx_lm", "mlx_vlm")  # in the order in which a class is looked for
-TURNS = re.compile(r"rope|rotary", re.IGNORECASE)  # in the name or the class of a module
-POSITIONAL = re.compile(r"rope|rotary|theta|head_dim|position|partial", re.IGNORECASE)
+TURNS = re.compile(r"(rope|rotary)(?!\w*attention)", re.IGNORECASE)  # in names of a module, a class
+# Widths that heads follow from, and parts, are none that a stand-in could be for.
+POSITIONAL = re.compile(
+    r"rope|rotary|theta|head_dim|position|partial|^d_model$|^n_(heads?|embd)$|_config$",
+    re.IGNORECASE,
+)
 # What stands for a number that a class requires, its config lacks, and no position depends on.
 STAND_INS: dict[str, Any] = {"int": 2, "float": 1.0, "bool": False, "str": ""}
 MISSING = re.compile(r"(\w+)\.__init__\(\) missing \d+ required positional arguments?: (.*)")
-APART = re.compile(r"vision|audio|image|video|speech")  # in names of parts that no token reaches
+APART = re.compile(
+    r"vision|audio|image|video|speech|talker|wav"
+)  # in names of parts that no token reaches
 COUNTED = 2**14  # tokens of a run in which one stands at its place
 
 
@@ -49,6 +55,7 @@ class RotationInUse(NamedTuple):
     function: Callable[..., Any]
     width: int
     tables: bool = False  # whether it gives cosines and sines
+    apart: int = 0  # of how many axes each has a table of its own, of which a caller takes sections
 
     @property
     def place(self) -> str:
@@ -67,9 +74,15 @@ class RotationInUse(NamedTuple):
         )
 
 
-def of_mlx(config: Mapping[str, Any], name: str, packages: Sequence[str] = PACKAGES) -> Comparand:
+def of_mlx(
+    config: Mapping[str, Any],
+    name: str,
+    packages: Sequence[str] = PACKAGES,
+    *,
+    caller: str = "diff",
+) -> Comparand:
     """The class that mlx-lm, or else mlx-vlm, has for a config."""
-    caller = f"diff: {name}"
+    caller = f"{caller}: {name}"
     core = library("mlx.core", "which mlx-lm computes with", caller)
     if "model_type" not in config:
         todo = "Write engine:mlx=CONFIG."
@@ -98,7 +111,8 @@ def of_mlx(config: Mapping[str, Any], name: str, packages: Sequence[str] = PACKA
         spec: Any = part.spec
         # Scores see no order of channels that queries and keys share.
         own = spec.replace(pairing=spec.channels.replace(output="same"))
-        if len(spec.axes) == 1 or any(t.tables for t in turns) or not spec.arrangement.shared:
+        whole = any(turn.tables and not turn.apart for turn in turns)
+        if len(spec.axes) == 1 or whole or not spec.arrangement.shared:
             return replace(part, spec=own), ""
         rungs = spec.arrangement.layout(spec.pairs).index
         line = Arrangement(rule="explicit", axis=(0,) * spec.pairs, index=rungs)
@@ -154,7 +168,7 @@ def _of_vlm(utils: Any, config: dict[str, Any]) -> Callable[[dict[str, Any]], An
 
     def make(data: dict[str, Any]) -> Any:
         empty: dict[str, Any] = {f"{part}_config": {} for part in ("text", "vision", "audio")}
-        data = {**empty, **{key: value for key, value in data.items() if value is not None}}
+        data |= {key: part for key, part in empty.items() if data.get(key) is None}
         whole = home.ModelConfig.from_dict(data)
         parts = ["text", "vision", "perceiver", "projector", "audio"]
         return home.Model(utils.update_module_configs(whole, home, data, parts))
@@ -207,9 +221,10 @@ def used(model: Any, core: Any) -> list[RotationInUse]:
         if hasattr(x, "ndim") and x.ndim > 2 and answer is not x:
             layers = [n for path in reversed(stack) for n in LAYER.findall(path)[-1:]]
             layer = int(layers[0]) if layers else None
-            turn = RotationInUse(
-                stack[-1], layer, function, (answer[0] if tables else x).shape[-1], tables
-            )
+            own_shape = (answer[0] if tables else x).shape
+            several = tables and len(own_shape) > 3 and own_shape[0] > 1  # of a batch of one
+            apart = own_shape[0] if several else 0
+            turn = RotationInUse(stack[-1], layer, function, own_shape[-1], tables, apart)
             turns.setdefault((turn.path, layer, _settings(function)), turn)
 
     def watched(call: Callable[..., Any], module: Any, *args: Any, **more: Any) -> Any:
@@ -229,7 +244,11 @@ def used(model: Any, core: Any) -> list[RotationInUse]:
     def rope(x: Any, *args: Any, offset: Any = 0, **more: Any) -> Any:
         answer = own(x, *args, offset=offset, **more)
         if not inside:
-            tell(functools.partial(own, *args, **more), {"x": x}, answer)
+            tell(
+                functools.partial(own, **dict(zip(["dims"], args, strict=False)), **more),
+                {"x": x},
+                answer,
+            )
         return answer
 
     own, idle = core.fast.rope, lambda *_: None
@@ -247,7 +266,11 @@ def used(model: Any, core: Any) -> list[RotationInUse]:
                                       (core, "async_eval", idle)):  # fmt: skip
             after.callback(setattr, place, name, getattr(place, name))
             setattr(place, name, stand_in)
-        getattr(model, "language_model", model)(core.array([[0, 1]]))
+        tokens = core.array([[0, 1]])
+        try:
+            getattr(model, "language_model", model)(tokens)
+        except TypeError:  # it takes what the whole makes of tokens
+            model(tokens)
     return [*turns.values()]
 
 
@@ -257,7 +280,11 @@ def _settings(function: Any) -> Any:
         own, state = repr(function.args), function.keywords
     else:
         own, state = repr(type(function)), {**vars(function), **function}
-    arrays = {key: digest_of(numbers(v)) for key, v in state.items() if hasattr(v, "dtype")}
+    arrays = {
+        key: digest_of(numbers(v))
+        for key, v in state.items()
+        if hasattr(v, "dtype") and hasattr(v, "ndim")
+    }
     return own, repr(sorted(({k: repr(v) for k, v in state.items()} | arrays).items()))
 
 
@@ -277,16 +304,21 @@ def _implementation(turn: RotationInUse, core: Any, part: Part) -> Implementatio
 def _rotate(core: Any, turn: RotationInUse, x: Any, positions: Any) -> Any:
     """Queries (batch, heads, seq, channels) where they stand: a run, or each token as a row."""
     places = np.asarray(positions)
-    if len(places) and np.array_equal(places, places[0] + np.arange(len(places))):
-        return turn.function(x, offset=int(places[0]))
+    first = int(places[0]) if len(places) else 0
+    if np.array_equal(places, first + np.arange(len(places))):
+        return turn.function(x, offset=first)
     rows = x.transpose(2, 0, 1, 3)
     flat = rows.reshape(len(places), -1, 1, x.shape[-1])
     try:
         out = turn.function(flat, offset=positions.astype(core.int32))
-        core.eval(out)
-    except (TypeError, ValueError):  # it takes one offset for all rows
-        return _in_place(core, turn, x, places)
-    return out.reshape(rows.shape).transpose(1, 2, 0, 3)
+        out = out.reshape(rows.shape).transpose(1, 2, 0, 3)
+        least = int(places.argmin())
+        alone = turn.function(x[:, :, least : least + 1], offset=int(places[least]))
+        alike = bool(core.allclose(out[:, :, least : least + 1], alone, atol=1e-5))
+    except (TypeError, ValueError):
+        alike = False
+    # Of several offsets it may take one, the largest, for all rows.
+    return out if alike else _in_place(core, turn, x, places)
 
 
 def _in_place(core: Any, turn: RotationInUse, x: Any, places: np.ndarray) -> Any:
@@ -305,5 +337,6 @@ def _in_place(core: Any, turn: RotationInUse, x: Any, places: np.ndarray) -> Any
 def _tables(core: Any, turn: RotationInUse, positions: Any) -> Any:
     """Cosines and sines of positions (seq,) or (seq, axes)."""
     ids = positions[None] if positions.ndim == 1 else positions.T[:, None]
+    ids = core.broadcast_to(ids, (turn.apart, *ids.shape)) if turn.apart else ids
     cos, sin = turn.function(core.zeros((1, 1, len(positions), turn.width)), ids)
-    return cos, sin
+    return (cos[0], sin[0]) if turn.apart else (cos, sin)

@@ -74,7 +74,9 @@ class Implementation:
             return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
         refuse_if(
             method not in self.methods,
-            "the code does not offer it" + ", so its pairing is not seen" * (method == "rotate"),
+            "the code offers no rotation, so how it pairs channels is not seen"
+            if method == "rotate"
+            else "the code does not offer it",
         )
         width = int(getattr(self.code, "head_dim", 0) or width)
         return protocol(

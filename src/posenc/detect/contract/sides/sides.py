@@ -6,24 +6,27 @@ A side that describes a model (config, plan, spec, preset, GGUF, contract) has s
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
-from posenc._core.errors import ArgumentError, bad_argument
+from posenc._core.errors import ArgumentError, PosencError, bad_argument, bad_data, refuse_argument
 from posenc._core.guard import why_no_code
 from posenc._core.io import inputs
-from posenc._core.reading import Layer, Reading
+from posenc._core.reading import Layer, Note, Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
+from posenc.detect.contract.checks import records
+from posenc.detect.contract.comparison.compare import comparison
 from posenc.detect.contract.contract import Contract, Part
 from posenc.detect.contract.make import PREFIXES, described, parts_of
-from posenc.detect.contract.sides.engines import of_engine
+from posenc.detect.contract.sides.mlx import of_mlx
 from posenc.detect.contract.sides.models import apart, of_checkpoint, of_folder, of_model
 from posenc.detect.contract.sides.side import (
     Comparand,
@@ -32,11 +35,16 @@ from posenc.detect.contract.sides.side import (
     methods_of,
     of_rows,
 )
-from posenc.detect.subject import Subject, refuse_if
+from posenc.detect.facts import facts
+from posenc.detect.facts.engines import TABLES, asked, known_reading
+from posenc.detect.fit.rotations.pairs import NotARotationError, turns_of
+from posenc.detect.fit.rotations.rotation import rotations_of
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.presets import diffusion
 
 ENGINE, FOLDER = "engine:", "hf:"
+SPEC = "rotations that a spec gives"
 ENDINGS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".npy", ".index.json")
 
 
@@ -74,7 +82,7 @@ def of_code(code: Implementation, name: str = "") -> Comparand:
 
 def _title(source: Any) -> str:
     if isinstance(source, Mapping):
-        return f"config of {source.get('model_type', 'a model')}"
+        return f"config of {str(source.get('model_type', 'a model'))[:80]}"
     model = getattr(source, "model", "") or getattr(source, "model_type", "")
     return f"{type(source).__name__}{f' of {model}' if model else ''}"
 
@@ -116,6 +124,8 @@ def _of_text(text: str, name: str, other: Any) -> Comparand:
     if text and (path := Path(text)).exists():
         if path.name.endswith(ENDINGS) and not _is_contract(path):
             return of_checkpoint(path, name)
+        todo = f"{text}:NAME is a function or class in it."
+        refuse_argument(path.suffix == ".py", "diff", "a side", f"the file {name!r}", todo)
         return _description(path, name)
     todo = (
         "A side is a file or folder, JSON, preset:NAME:WIDTH, plan:NAME, hf:FOLDER, "
@@ -141,7 +151,7 @@ def of_transformer(model: Any, name: str) -> Comparand | None:
     """A transformer of diffusers by its rotary modules; None for any other model."""
     cls = type(model).__name__
     if not isinstance(getattr(model, "config", None), Mapping) or (
-        (row := diffusion.transformer(cls)) is None
+        (row := diffusion.transformers().get(cls)) is None
     ):
         return None
     paths = {
@@ -182,7 +192,7 @@ def _cos_sin(module: Any, part: Part, positions: np.ndarray) -> Any:
         )
         sizes = [int(size) + 1 for size in positions.max(0)]
         if np.prod(sizes) > LARGEST:
-            raise IndexError(f"a picture of {sizes} tokens is more than is asked for")
+            raise IndexError(f"a picture of {sizes} tokens is larger than those that are asked for")
         patch = own.patch_size
         step = [getattr(own, "patch_size_t", 1), patch, patch][-len(sizes) :]
         step = [*patch] if isinstance(patch, (tuple, list)) else step
@@ -204,3 +214,113 @@ def _pairs(answer: Any, count: int) -> Any:
     if rows.shape[-2:] == (2, 2):
         rows = rows[..., 0, 0] + 1j * rows[..., 1, 0]
     return rows.reshape(count, -1)
+
+
+# --- what an engine computes, as a contract -------------------------------------------------------
+
+
+def contract_of(source: str, caller: str) -> Contract:
+    """What a table says; or the rotations of a class: those of its config, or what its numbers fit.
+
+    Either way the class is held against them; what differs still is an error.
+    """
+    engine, path = asked(source, caller, ENGINES)
+    side = of_engine(source.removeprefix(ENGINE), f"{ENGINE}{engine}", caller=caller)
+    own = side_of(Path(path))
+    model = getattr(own.model, "model", "")
+    if side.answers is None:
+        notes = tuple(Note("remark", text) for text in side.remarks)
+        return Contract(model, *records(side.parts), notes, "settled: by a table of the engine")
+    for fitted in (False, True):
+        parts = own._replace(parts=tuple(_asked(own, side, fitted=fitted)))
+        compared = comparison(parts, side)
+        if compared.compared and not compared.rows:
+            texts = (
+                *compared.remarks,
+                *(f"not compared: {text}" for text in compared.not_compared),
+            )
+            notes = tuple(Note("remark", text) for text in texts)
+            return Contract(model, *records(parts.parts), notes, "settled: its class was asked")
+    received = "; ".join([*(row.text for row in compared.rows), *compared.not_compared])
+    raise bad_data(caller, SPEC, received or "none that is asked")
+
+
+def _asked(own: Comparand, side: Comparand, *, fitted: bool) -> Iterator[Part]:
+    """The parts that a class answers for, with nothing that rotations do not tell."""
+    names = [part.name for part in own.parts]
+    for each in own.parts:
+        part, why = (side.narrowed or (lambda part: (part, "")))(each) if each.spec else (each, "")
+        with contextlib.suppress(CannotAsk):
+            codes = side.answers(part, names) if part.kind in ("rotary", "none") else ()  # type: ignore[misc]
+            yield from (
+                part.replace(
+                    window=None, whole=False, positions=None, temperature=None, scale=None,
+                    left_out=(why,) * bool(why), **_fitted(part, code) if fitted else {},
+                )
+                for code in codes[:1]
+            )  # fmt: skip
+
+
+def _fitted(part: Part, code: Implementation) -> dict[str, Any]:
+    """The rotation that code turns by."""
+    axes = getattr(part.spec, "axes", ("position",))
+    width, method = getattr(part.spec, "dim", code.code.head_dim), next(iter(code.methods))
+    try:
+        turns = turns_of(code.subject(method, part, width, len(axes), None), len(axes), 1.0)
+        spec = rotations_of(turns, axes, None, 1.0)[0].spec
+    except NotARotationError as why:
+        raise bad_data(f"{part.name} of {code.name}", SPEC, str(why)) from None
+    return {"kind": "rotary", "spec": spec, "states": ("any",), "original_length": None}
+
+
+# --- engines: what one makes of the config of a model ---------------------------------------------
+
+UNASKED = "whether its softmax scale grows with the scaling is not known"
+TOWERS = ("vision", "audio", "encoder")  # of which the tables say nothing
+
+
+def of_engine(text: str, name: str, other: Any = None, *, caller: str = "diff") -> Comparand:
+    """An engine as a side: `NAME=CONFIG`, or `NAME` for the config that the other side is."""
+    engine, path = asked(text, caller, ENGINES)
+    config = None
+    source = Path(path) if path else other
+    try:
+        config = None if source is None else facts(source).config
+    except PosencError:
+        if path:
+            raise
+    if config is None:
+        todo = f"Write engine:{text.partition('=')[0]}=CONFIG."
+        raise bad_argument(caller, "a config for the engine", f"{name} alone", todo)
+    return ENGINES[engine](config, name, caller=caller)
+
+
+def of_table(config: Any, name: str, *, engine: str, caller: str) -> Comparand:
+    """What the table of an engine says that it makes of a config, in the words of the specs."""
+    reading = known_reading(engine, config, f"{caller}: {name}")
+    plan = facts(reading.config).plan
+    parts = tuple(
+        part.replace(positions=None, **_window(part, reading.window))
+        for part in parts_of(plan)
+        if part.kind == "rotary" and not part.name.startswith(TOWERS)
+    )
+    says = f"{name}: {reading.release}, {reading.source}: a table of its rotations, which was asked"
+    grows = any(getattr(part.spec, "logit_factor", 1) != 1 for part in parts)
+    unasked = (UNASKED,) * (grows and not reading.scaled)
+    changes = (f"{name}: {change}" for change in (*reading.changes, *unasked))
+    return Comparand(name, parts, whole=False, remarks=(says, *changes), model=plan)
+
+
+def _window(part: Part, more: int | str | None) -> dict[str, Any]:
+    """The window that an engine makes of one of a config, or that it takes none; or nothing."""
+    if part.window is None or more is None:
+        return {"window": None, "whole": part.whole and more is not None}
+    return {"window": part.window + more} if isinstance(more, int) else {
+        "window": None, "whole": True,
+    }  # fmt: skip
+
+
+# An engine by its name: the side that it is for a config, which is called by another name.
+ENGINES: dict[str, Callable[..., Comparand]] = {
+    name: functools.partial(of_table, engine=engine) for name, engine in TABLES.items()
+} | {"mlx": of_mlx}

@@ -74,7 +74,9 @@ def joined(name: str, key: str) -> str:
 
 def flat_part(keys: Keys, made: ClassParts) -> str:
     """The key of the part for text, where its keys stand in the config of the whole."""
-    if not any(key in keys for key in HEAD_COUNTS) or (made.own and not made.flat):
+    if (made.own and not made.flat) or not (
+        (made.flat and has_rotary(keys)) or any(key in keys for key in HEAD_COUNTS)
+    ):
         return ""
     missing = [key for key in MAIN_PARTS if key in made.types and not keys.data.get(key)]
     return next((key for key in missing if family(made.types[key]) is not None), "")

@@ -11,17 +11,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any, NamedTuple
 
 from posenc import presets
 from posenc._core.errors import closest, mismatch
-from posenc._core.io.yaml_text import Alias
+from posenc._core.io.yaml_text import Unclear
 from posenc.detect.explain.config.view import (
     ABSOLUTE,
     BASES,
     COUNT_KEYS,
     DICTIONARIES,
     FRACTIONS,
+    LENGTHS,
     LOCAL_BASES,
     NAMES,
     THETA_KEYS,
@@ -29,6 +31,7 @@ from posenc.detect.explain.config.view import (
     WIDTHS,
     Keys,
     Notes,
+    is_length,
     is_number,
 )
 from posenc.detect.explain.layers.non_rotary import words
@@ -220,12 +223,12 @@ def told_of(text: str, key: str) -> str:
     return f"{text}: {meanings()[key]}" if key in meanings() else text
 
 
-def aliases(value: Any, where: str) -> Iterator[str]:
-    """Sentences on the aliases of YAML in a value that was read: what they name is not known."""
+def unclear(value: Any, where: str) -> Iterator[str]:
+    """Sentences on what YAML leaves open in a value that was read: aliases, keys given twice."""
     return (
-        mismatch(place, "a value", f"the alias {inner!r}: write out what it stands for")
+        mismatch(place, "a value", f"{inner}: write out the one that counts")
         for place, inner in _values(value, where)
-        if isinstance(inner, Alias)
+        if isinstance(inner, Unclear)
     )
 
 
@@ -238,11 +241,13 @@ def _values(value: Any, where: str) -> Iterator[tuple[str, Any]]:
         yield where, value
 
 
-def check_numbers(keys: Keys, lengths: Iterable[str], notes: Notes) -> bool:
+def check_numbers(keys: Keys, notes: Notes) -> bool:
     """Whether what was read are values with which arithmetic has a meaning; notes where not."""
-    for key in lengths:
-        if key in keys.read and (keys.number(key) or 0) < 0:
-            notes.warning(f"{keys.where(key)}={keys.data[key]!r} is no length: it is not used")
+    for key in (*TRAINED, *LENGTHS):
+        if key in keys.read and not is_length(keys.data.get(key)):
+            notes.warning(
+                f"{keys.where(key)}={repr(keys.data[key])[:80]} is no length: it is not used"
+            )
     # Another dictionary is a part, which is read as one.
     read = {
         key: keys.data[key]
@@ -259,7 +264,7 @@ def check_numbers(keys: Keys, lengths: Iterable[str], notes: Notes) -> bool:
         for key in sorted(read.keys() & WHOLE)
         if keys.number(key) is not None and keys.integer(key) is None
     ]
-    wrong += aliases(read, keys.path)
+    wrong += unclear(read, keys.path)
     for text in wrong:
         notes.error(text)
     return not wrong
@@ -298,15 +303,24 @@ def note_flat(keys: Keys, made: ClassParts, flat: str, notes: Notes) -> None:
     else:
         notes.warning(
             "keys of the text model stand at the top of the config, where the class in "
-            f"transformers {made.version} does not look, as it reads {keys.where(flat)}: they are "
-            f"taken for those of type {made.types[flat]!r}"
+            f"transformers {made.version} does not look: it reads {keys.where(flat)}. posenc reads "
+            f"them as keys of type {made.types[flat]!r}"
         )
 
 
 NOTHING = "nothing in the config says what the model does about positions"
 MORE_WORDS = (*WORDS, "rot", "axes_dim", "position", "qk_rope", "fourier", "pos_enc", "posenc")
 OF_TOKENS = ("pad", "type_vocab")
-MOST, DEEPEST = 6, 4  # keys that are speaks, levels that are searched
+MOST, DEEPEST = 6, 4  # keys that are named, levels that are searched
+EXTENDS = ("extends", "bases", "_base_", "includes", "inherits", "inherit_from")
+# Keys that name the model whose config says more.
+MODELS = (
+    "base_model",
+    "model_name_or_path",
+    "pretrained_model_name_or_path",
+    "hf_assets_path",
+    "hf_config_path",
+)
 
 
 def nothing_said(data: Mapping[str, Any], model: str) -> str:
@@ -322,19 +336,29 @@ def nothing_said(data: Mapping[str, Any], model: str) -> str:
             "this is the config of an object of diffusers, which leaves its class out: read "
             "{**model.config, '_class_name': type(model).__name__}"
         )
-    text = "; ".join((NOTHING, *aliases(data, "")))
+    text = "; ".join((NOTHING, *islice(unclear(data, ""), MOST)))
     called = class_name if isinstance(class_name, str) and not model else model
     if called and family(called) is None:
         text += f", and {called[:80]!r} is no known family"
     if spoken := [f"{path}={json.dumps(value)[:60]}" for path, value in _speaking(data, "", 1)]:
         more = f", and {len(spoken) - MOST} more" if len(spoken) > MOST else ""
         text += ". These keys speak of positions, and no rule reads them: "
-        text += f"{', '.join(spoken[:MOST])}{more}"
+        text += f"{', '.join(spoken[:MOST])}{more}; posenc.infer_spec of the code does"
     near = closest(model, families()) if model and family(model) is None else None
     text += f". Did you mean {near!r}?" if near else ""
     row = _preset(called) if called else None
     text += f". The nearest preset is {row!r}: posenc.preset({row!r}, dim)" if row else ""
     return text
+
+
+def elsewhere(data: Mapping[str, Any], keys: Iterable[str]) -> Iterator[str]:
+    """Sentences on files and models that a config names for what it does not state itself."""
+    return (
+        f"{key}={json.dumps(data[key])[:80]} says where more of the model stands, which was not "
+        "read: read that, or write its keys into one file"
+        for key in keys
+        if isinstance(data.get(key), (str, list)) and data[key]
+    )
 
 
 def _speaking(data: Mapping[str, Any], path: str, depth: int) -> Iterator[tuple[str, Any]]:

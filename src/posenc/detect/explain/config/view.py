@@ -30,7 +30,7 @@ BASES = (
     "rope_freq_base",
     "theta",
 )
-LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta")
+LOCAL_BASES = ("rope_local_base_freq", "local_rope_theta", "swa_rope_theta", "rope_local_theta")
 LISTED = "layer_rope_theta"  # of each layer, 0 where it does not turn; a class may read that alone
 THETA_KEYS = ("rope_theta", "theta", "base")  # in a dictionary of rotary parameters
 DICTIONARIES = ("rope_scaling", "rope_parameters")
@@ -79,6 +79,8 @@ TRAINED = (
     "seq_length",
     "model_max_length",
 )
+# Of other kinds than a rotation.
+LENGTHS = ("max_source_positions", "max_text_positions", "max_speech_positions")
 ORIGINAL_KEYS = ("original_max_position_embeddings",)
 ATTENTION_KEYS = ("attention_factor", "attn_factor")
 
@@ -94,6 +96,7 @@ OTHER = frozenset(
         "mamba",
         "mamba2",
         "conv",
+        "conv_mixer",
         "recurrent",
         "moe",
         "mlp",
@@ -264,6 +267,11 @@ def _finite(value: Any) -> Any:
         return None
 
 
+def is_length(value: Any) -> bool:
+    """Whether a value may be a number of positions; nothing, and 0, state none."""
+    return value is None or (is_number(value) and 0 <= value < 2**53)
+
+
 def is_number(value: Any) -> bool:
     """Whether a value is a number that a float can hold."""
     return _finite(value) is not None
@@ -341,13 +349,11 @@ def check_name(caller: str, value: Any, choices: tuple[str, ...], *, optional: b
         raise bad_argument(caller, "one of its names", repr(value), suggest(value, choices))
 
 
-def check_arguments(caller: str, pairing: object, base: object, on_error: object) -> None:
-    """Raise `ArgumentError` for arguments of a reader that are none of its choices."""
-    check_name(f"{caller}: pairing", pairing, PAIRINGS)
+def check_base(caller: str, base: object) -> None:
+    """Raise `ArgumentError` for a base that is no positive number."""
     number = isinstance(base, (int, float)) and not isinstance(base, bool)
     if base is not None and not (number and base > 0):  # type: ignore[operator]
         raise bad_argument(f"{caller}: base", "a positive number", repr(base))
-    check_name(f"{caller}: on_error", on_error, ("raise", "report"), optional=False)
 
 
 def noted(read: Callable[P, R]) -> Callable[P, R | None]:

@@ -3,8 +3,7 @@
 A plan says what llama.cpp computes from a file; `configs/gguf.json` has a rule for each
 architecture, read at commit 0c1e57098 of ggml-org/llama.cpp: `src/llama-model.cpp` for the types of
 rotation and the defaults, `src/models/*.cpp` for windows, layers that do not turn, and scalings.
-The kinds of rules are declared in `posenc.presets.row_types`; the keys of a part, such as
-`attention.head_count`, are expressions.
+The keys of a part, such as `attention.head_count`, are expressions.
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from posenc._core.calls import checked_call
 from posenc._core.errors import suggest
 from posenc._core.grouping import grouped
 from posenc._core.io import inputs
@@ -23,7 +23,7 @@ from posenc.detect.explain.config.view import (
     Keys,
     Notes,
     UnsettledError,
-    check_arguments,
+    check_base,
     noted,
     settled,
     unsettled_if,
@@ -62,6 +62,7 @@ NUMBERS = (
 KNOWN = (*NUMBERS, "rope.dimension_sections", "rope.scaling.type", "rope.scaling.finetuned")
 
 
+@checked_call
 def from_gguf(
     path: str | os.PathLike[str],
     *,
@@ -109,7 +110,7 @@ def from_gguf(
     >>> posenc.from_gguf(path)["attention"].spec == posenc.RoPE(64, base=1e6, pairing="half")
     True
     """
-    check_arguments("from_gguf", pairing, base, on_error)
+    check_base("from_gguf", base)
     file, notes = inputs.named(path, "from_gguf"), Notes()
     entries, model = _entries(file, read_header(file), pairing, base, notes)
     return settled(
@@ -132,7 +133,7 @@ def _entries(
     if row is None and pairing is None:
         todo = suggest(model, families(FORMAT))
         hint = f" {todo}" if todo.startswith("Did") else ""
-        notes.error(f"the architecture {model!r} is not known, and the pairing with it.{hint}")
+        notes.error(f"the architecture {model!r} is not known, nor how it pairs channels.{hint}")
     for key in NUMBERS:
         if (told := keys.wrong([key])) is not None:
             notes.error(f"{told} is no number")
@@ -148,7 +149,7 @@ def _entries(
             break
     for key in keys.data:
         if key.startswith("rope.") and key not in KNOWN and key not in keys.read:
-            notes.error(f"{keys.where(key)}={keys.data[key]!r} is not understood")
+            notes.error(f"{keys.where(key)}={repr(keys.data[key])[:80]} is not understood")
     return entries, model
 
 

@@ -16,6 +16,7 @@ from posenc.detect.explain.config.view import (
     Keys,
     Notes,
     UnsettledError,
+    is_length,
     is_number,
     noted,
     unsettled_if,
@@ -55,6 +56,9 @@ def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer
 def _built(file: HeaderFile, filled: dict[str, Any], dim: int, notes: Notes) -> Layer:
     spec: Any = registry.from_json(json.dumps(fill(filled, {"dim": dim})))
     length = file.keys.integer("context_length")
+    if length == 0 or not is_length(length):
+        notes.warning(f"{file.keys.where('context_length')}={length} is no length: it is not used")
+        length = None
     reordered = file.rule.get("permuted", "") if file.pairing is None else ""
     return Layer(
         notes.layer, spec=spec, length=length, sources=tuple(notes.sources), permuted=reordered
@@ -173,7 +177,8 @@ def scaling_of(
     known = ("none", "linear", "yarn", "longrope")
     if kind not in known:
         raise UnsettledError(
-            f"{keys.where('rope.scaling.type')}={kind!r} is not known. {suggest(str(kind), known)}"
+            f"{keys.where('rope.scaling.type')}={repr(kind)[:80]} is not known. "
+            f"{suggest(str(kind), known)}"
         )
     stated = "rope.scaling.factor" if "rope.scaling.factor" in keys else "rope.scale_linear"
     factor = (short_number(keys, stated) or 1.0) if kind != "none" else 1.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from posenc._core.annotations import show
 from posenc._core.grouping import grouped
 from posenc._core.reading import Layer
 from posenc.detect.explain.config.view import (
@@ -94,7 +95,7 @@ def _nested(params: Keys, rule: ReadRule, notes: Notes) -> dict[str, Any] | None
     if (reads := known.reads) is not None and known.kinds is None:
         raise UnsettledError(
             f"{' and '.join(map(params.where, inner))}: dictionaries for each type of layer, which "
-            f"the class in transformers {known.version} does not read: it has one for all. State "
+            f"the class in transformers {known.version} does not read: it reads one for all. State "
             "that one"
         )
     beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
@@ -134,12 +135,15 @@ def _group(
         return flat_group(keys, params, rule, label, kind=kind, notes=notes)
     if not known.version:
         asked = params.data.get("rope_type", params.data.get("type", "default"))
-        if kind in LIMITED and asked != "default":
+        if kind in LIMITED and asked != "default" and "scaled_layer_types" not in rule:
             notes.warning(
                 f"{params.path}: read in part, because layers differ, and whether the scaling "
                 f"reaches those of type {kind!r} is not known of this family; the plan scales them"
             )
-        return Layers(kind, None, Keys(params.data, params.path))
+        named = rule.get("base_keys_by_type", {}).get(kind, ())
+        bases = ((keys.where(key), n) for key in named if (n := keys.number(key)) is not None)
+        added = Keys(params.data, params.path, rule.get("adds", {}).get(str(asked)))
+        return Layers(kind, None, added, base=next(bases, None))
     form = "flat" if params.data else ""
     top = has_top_share(rule, "", form)
     if params.data:
@@ -218,7 +222,7 @@ def with_windows(
 ) -> list[Layer]:
     """The entries of a part, each with what its layers see, as far as the class is known."""
     row, stated, where = class_windows(called), keys.data.get(KEY), keys.where(KEY)
-    told = f"{where}={stated!r} is in the config"
+    told = f"{where}={show(stated)} is in the config"
     if row is None or row.layers == "none":
         if row is None and stated and keys.data.get(SWITCH, True):
             notes.warning(f"{told}; whether the class reads it is not known here")

@@ -1,6 +1,6 @@
 """Entries that do not turn: tables, biases, relative encodings, convolutions, and none.
 
-The rows of families say what keys of a config mean; `posenc.presets.row_types` declares them.
+The rows of families say what keys of a config mean; `tools/rows` declares them.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from itertools import accumulate
 from typing import Any
 
 from posenc import presets, registry
+from posenc._core.annotations import show
 from posenc._core.errors import suggest
 from posenc._core.positions.builder import Positions
 from posenc._core.reading import Layer, Origin
-from posenc._core.spec.checks import show
 from posenc._core.spec.spec import Spec
 from posenc.detect.explain.config.view import (
     WIDEST,
     Keys,
     Notes,
     UnsettledError,
+    is_length,
     is_number,
     noted,
     unsettled_if,
@@ -162,7 +163,7 @@ def _entry(
         notes.layer,
         spec=spec,
         indices=indices,
-        length=length,
+        length=length if is_length(length) else None,
         scale=scale,
         positions=positions_of(keys, rule, spec, notes, stage),
         sources=tuple(notes.sources),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from posenc._core.annotations import show
 from posenc.detect.explain.config.view import (
     COUNT_KEYS,
     GLOBAL,
@@ -224,7 +225,7 @@ def traits_of(
     bases, switched = bases_of(keys, rule, count, notes)
     if switched is not None:
         turns = [one and other for one, other in zip(turns or switched, switched, strict=True)]
-    scaled = _scaled(keys, rule, types, count)
+    scaled = _scaled(keys, rule, types, count, notes=notes)
     own = _overrides(keys)
     shares = numbers_of(keys, tuple(rule.get("partial_rotary_factor_lists", ())), count, notes)
     alike = inner is None or len(set(inner)) == 1
@@ -284,14 +285,14 @@ def _turning(
             return None
         return [kind not in nope["types"] for kind in types]
     if "indices" in nope:
-        still = keys.get(nope["indices"])
-        return None if not isinstance(still, list) else [i not in still for i in range(count)]
+        still = _of_layers(keys, nope["indices"], known.sizes)
+        return None if still is None else [i not in still for i in range(count)]
     if "blocks" in nope:
         return _attending(keys, nope, count)
-    listed = keys.get(nope["flags"])
-    if isinstance(listed, list) and len(listed) >= count:
+    listed = _of_layers(keys, nope["flags"], {})
+    if listed is not None and len(listed) >= count:
         return [bool(value) for value in listed[:count]]
-    if isinstance(listed, list) and listed:
+    if listed:
         raise UnsettledError(
             f"{keys.where(nope['flags'])} has {len(listed)} entries for {count} layers"
         )
@@ -309,6 +310,16 @@ def _turning(
     return None if not every else [(index + 1) % every != 0 for index in range(count)]
 
 
+def _of_layers(keys: Keys, key: str, of_class: Mapping[str, Any]) -> list[Any] | None:
+    """A list of layers, or of flags of them; what the class has where it is left out."""
+    listed = of_class.get(key) if keys.get(key) is None else keys.get(key)
+    unsettled_if(
+        listed is not None and not isinstance(listed, list),
+        f"{keys.where(key)}={show(listed)} is not a list of layers",
+    )
+    return listed
+
+
 def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
     """The layers whose dictionary in a list does not say that they have no attention."""
     blocks = keys.get(rule["blocks"])
@@ -321,11 +332,19 @@ def _attending(keys: Keys, rule: NoRope, count: int) -> list[bool]:
     return [not any(values.get(key) for key in rule["block_flags"]) for values in inner]
 
 
-def _scaled(keys: Keys, rule: ReadRule, types: list[str] | None, count: int) -> list[bool] | None:
+@noted
+def _scaled(
+    keys: Keys,
+    rule: ReadRule,
+    types: list[str] | None,
+    count: int,
+    *,
+    notes: Notes,  # noqa: ARG001
+) -> list[bool] | None:
     """Whether the scaling reaches each layer, where it does not reach all."""
     if (by_type := rule.get("scaled_layer_types")) is not None and types is not None:
         listed = keys.get(by_type["key"])
         reached = listed if isinstance(listed, list) else by_type["absent"]
         return [kind in reached for kind in types]
-    listed = keys.get(rule["scaled_layers"]) if "scaled_layers" in rule else None
-    return [i in listed for i in range(count)] if isinstance(listed, list) else None
+    listed = _of_layers(keys, rule["scaled_layers"], {}) if "scaled_layers" in rule else None
+    return None if listed is None else [i in listed for i in range(count)]

@@ -181,7 +181,7 @@ def flat_group(
     unsettled_if(
         params.data and not reached and (asked != "default" or len(params.data) > 1),
         f"{params.path} is one dictionary for all layers, which the class in transformers "
-        f"{known.version} does not read: it has one for each of {', '.join(known.kinds or ())}",
+        f"{known.version} does not read: it reads one for each of {', '.join(known.kinds or ())}",
     )
     share = own.get("share_alone", own.get("share", 1.0))
     form = "flat" if params.data else ""

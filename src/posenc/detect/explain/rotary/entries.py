@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from posenc import registry
+from posenc._core.annotations import show
 from posenc._core.errors import PosencError
 from posenc._core.reading import Layer
 from posenc._core.spec.spec import Value
@@ -31,6 +32,7 @@ from posenc.detect.explain.config.view import (
     Keys,
     Notes,
     UnsettledError,
+    is_length,
     noted,
     unsettled_if,
 )
@@ -61,7 +63,7 @@ def has_rotary(keys: Keys) -> bool:
 def trained_length(keys: Keys) -> tuple[str, int] | None:
     """The key and value of the longest position the model was made for."""
     return next(
-        ((keys.where(key), n) for key in TRAINED if (n := keys.integer(key)) and n > 0), None
+        ((keys.where(key), n) for key in TRAINED if (n := keys.integer(key)) and is_length(n)), None
     )
 
 
@@ -75,14 +77,14 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
     found = {key: keys.get(key) for key in reversed(DICTIONARIES)}
     for key, value in found.items():
         if value is not None and not isinstance(value, Mapping):
-            notes.error(f"{keys.where(key)}={value!r} is not a dictionary")
+            notes.error(f"{keys.where(key)}={show(value)} is not a dictionary")
     new, old = (v if isinstance(v, Mapping) else None for v in found.values())
     where = keys.where("rope_parameters")
     if new and old:
         for name in sorted(set(new) & set(old)):
             if new[name] != old[name]:
                 notes.error(
-                    f"{where}.{name}={new[name]!r} and rope_scaling.{name}={old[name]!r} "
+                    f"{where}.{name}={show(new[name])} and rope_scaling.{name}={show(old[name])} "
                     "contradict each other"
                 )
         # transformers 5 takes rope_scaling for the whole of rope_parameters where both are there.
@@ -94,7 +96,7 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
         ]
         if alone:
             notes.error(
-                f"{' and '.join(f'{where}.{name}={new[name]!r}' for name in alone)} and a "
+                f"{' and '.join(f'{where}.{name}={show(new[name])}' for name in alone)} and a "
                 f"rope_scaling without {', '.join(alone)} contradict each other: "
                 "transformers takes rope_scaling alone where both are stated. Keep one of them"
             )

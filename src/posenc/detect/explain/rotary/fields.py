@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from posenc import registry
+from posenc._core.annotations import show
 from posenc._core.errors import suggest
 from posenc._core.reading import Origin
 from posenc._core.spec.spec import Value
@@ -62,6 +63,12 @@ def base_of(
             }
     told = " and ".join(f"{key}={value:g}" for key, value in found.items())
     unsettled_if(len(set(found.values())) > 1, f"{told} contradict each other")
+    plain = "" if found else " ".join(k for k in rule.get("base_keys", BASES) if "." not in k)
+    # A base of one layer stands before the others.
+    inner = params.wrong(THETA_KEYS) if layer.base is None else None
+    unsettled_if(
+        (wrong := inner or keys.wrong(NAMES.findall(plain))) is not None, f"{wrong} is not a number"
+    )
     if found:
         key, value = next(iter(found.items()))
         unsettled_if(value <= 0, f"{key}={value:g} is no base: it must be positive")
@@ -72,9 +79,6 @@ def base_of(
                 f"{known.version} takes {known.base:g}"
             )
         return float(value)
-    plain = " ".join(key for key in rule.get("base_keys", BASES) if "." not in key)
-    wrong = params.wrong(THETA_KEYS) or keys.wrong(NAMES.findall(plain))
-    unsettled_if(wrong is not None, f"{wrong} is not a number")
     if "base" in rule:
         notes.source("base", "preset", "fixed in the code of the family")
         return float(rule["base"])
@@ -159,7 +163,8 @@ def _chosen(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> str | Non
     if value is None and "absent" in preset:
         return str(preset["absent"])
     if word not in names:
-        notes.error(f"{where}={word} is none of {', '.join(names)}. {suggest(word, names)}")
+        short, listed = word[:80], ", ".join(names)
+        notes.error(f"{where}={short} is none of {listed}. {suggest(short, names)}")
         return next(iter(names.values()))
     notes.source("pairing", "config", where)
     return names[word]
@@ -202,7 +207,7 @@ def with_sections(
         notes.source("arrangement.sizes", "preset", first)
     unsettled_if(
         not (isinstance(sizes, list) and all(type(size) is int and size >= 0 for size in sizes)),
-        f"{first}={sizes!r} is not a list of sizes",
+        f"{first}={show(sizes)} is not a list of sizes",
     )
     if arrangement.get("rule") == "cyclic" and sum(sizes) != pairs:
         dealt = _dealt(sizes, pairs)

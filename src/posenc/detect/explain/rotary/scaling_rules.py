@@ -80,7 +80,7 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     named = {params.where(key): params.get(key) for key in TYPE_KEYS if key in params}
     words = [str(value).lower().replace("-", "_") for value in named.values()]
     # transformers 5 adds `rope_type: default` to the `type: mrope` of a file.
-    stated = " and ".join(f"{where}={value!r}" for where, value in named.items())
+    stated = " and ".join(f"{where}={shortened(value)}" for where, value in named.items())
     unsettled_if(
         len({TYPES.get(word, str(v)) for word, v in zip(words, named.values(), strict=True)}) > 1,
         f"{stated} contradict each other",
@@ -88,12 +88,16 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     for word, (where, value) in zip(words, named.items(), strict=True):
         if word not in TYPES:
             known = suggest(str(value), TYPES)
-            raise UnsettledError(f"{where}={str(value)!r} is no known rule of scaling. {known}")
+            raise UnsettledError(
+                f"{where}={shortened(str(value))} is no known rule of scaling. {known}"
+            )
     return TYPES[words[0]] if words else "default"
 
 
 def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: Notes) -> Asked:
     """The scalings of `rule`, with notes on every key."""
+    wrong = params.wrong(sorted(READ[rule] - NO_NUMBERS))  # which is not left out
+    unsettled_if(wrong is not None, f"{wrong} is not a number")
     asked = RULES[rule](params, notes, lengths, pairs)
     for key, value in params.data.items():
         if key in params.read or key in SILENT or value is None:
@@ -191,10 +195,6 @@ def factor_of(
 ) -> float | None:
     """The factor of an extension; by the lengths where it is left out, if they are given."""
     where, factor = params.where("factor"), params.number("factor")
-    unsettled_if(
-        factor is None and params.data.get("factor") is not None,
-        f"{where}={shortened(params.data.get('factor'))} is not a number",
-    )
     if factor is None and lengths is not None:
         factor = factor_by_lengths(original, lengths, notes)
     elif factor is not None:
@@ -379,7 +379,8 @@ RULES: dict[str, Callable[..., Asked]] = {
     "proportional": _proportional,
 }
 
-# The keys that each rule reads, of its dictionary.
+# The keys that each rule reads, of its dictionary; and those of them whose values are others.
+NO_NUMBERS = frozenset({"truncate", "short_factor", "long_factor"})
 PLAIN = frozenset({*THETA_KEYS, SHARE})
 READ: dict[str, frozenset[str]] = {
     "default": PLAIN,

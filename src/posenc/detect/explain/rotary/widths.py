@@ -79,13 +79,18 @@ def width_of(
     if outer is not None and not (reads and reached):
         alone = keys.without(outside, outside)
         width = width_of(alone, layer, head, kind=kind, rule=rule, notes=notes)
-        if width is not None and int(head * outer[1]) != width:
+        if width is not None and head * outer[1] // 1 != width:
             notes.warning(
                 f"{keys.where(outer[0])}={outer[1]:g} is not read"
                 f"{'' if reads else f' under the rule {kind!r}'} by the class in transformers "
                 f"{rule['class'].version}, which turns {width} channels; other code may read it"
             )
         return width
+    for share in (inner, outer, absolute):
+        if share is not None and not 0 <= share[1] <= WIDEST:
+            raise UnsettledError(
+                f"{share[0]}={share[1]:g} is no width, and no fraction of a head of {head}"
+            )
     if "partial_rotary_factor" in rule:
         fixed, stated = rule["partial_rotary_factor"], inner or outer or ("head_dim", layer.share)
         if fixed != 1:
@@ -99,11 +104,6 @@ def width_of(
     wrong = params.wrong((SHARE,)) or keys.wrong((*outside, *widths))
     unsettled_if(wrong is not None, f"{wrong} is not a number")
     told: dict[str, int] = {}
-    for found in (inner, outer, absolute):
-        if found is not None and not 0 <= found[1] <= WIDEST:
-            raise UnsettledError(
-                f"{found[0]}={found[1]:g} is no width, and no fraction of a head of {head}"
-            )
     if layer.own_share is not None:
         told[layer.own_share[0]] = int(head * layer.own_share[1])
     elif inner is not None:

@@ -20,8 +20,7 @@ from posenc.detect.explain import (
     part_at,
 )
 from posenc.detect.facts.plan import ALL, conflicts, is_inside, of_records, width_at
-from posenc.encodings.rotary.base import RotarySpec
-from posenc.encodings.rotary.pairing import Pairing
+from posenc.encodings.api import Pairing, RotarySpec
 from posenc.presets.families import projection_names
 
 FUSED = ("blocks", "groups")

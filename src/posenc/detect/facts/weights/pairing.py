@@ -228,7 +228,7 @@ def weighed(
         return answer("unknown", "nothing", why)
     if stated:
         agree = "agree" if claim == stated else "do not tell"
-        return answer(stated, origin, f"{source} says so; the weights {agree} ({figures})")
+        return answer(stated, origin, f"stated by {source}; the weights {agree} ({figures})")
     if claim != "unknown":
         return answer(
             claim, "weights", f"the weights say so ({figures}), which is evidence and no proof"

@@ -15,13 +15,21 @@ from typing import NamedTuple
 
 import numpy as np
 
-from posenc.detect.fit.tolerances import ROUNDING, seen
+from posenc._core.grouping import grouped
+from posenc._core.io.files import rounded
+from posenc.detect.fit.tolerances import HALVES, ROUNDING, seen
+from posenc.detect.subject import CannotAsk, Subject
 
 CLOSE = 1e-5  # relative to the size of a block
 FLOAT32, FLOAT64 = 2.0**-24, 2.0**-53  # half a unit of the last place
 STEADY = 2.0**-48  # sizes of float64 code differ by less
 TURN = 2 * math.pi
 LAPS = 8  # whole turns to the first of some real coordinates
+# Of code that is asked, near positions count turns, far ones measure frequencies.
+LADDER = (0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233, 377)
+SHORT = 63  # the last position asked for, of implementations that end before 377
+TOKENS = 64  # at each position, where arithmetic is coarse
+COARSE = 2.0**-7  # the rounding of cosines and sines in bfloat16
 
 
 class NotARotationError(Exception):
@@ -60,10 +68,7 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
             f"channel {c} of the input reaches {len(outs)} channels of the output, "
             "where a rotation of pairs reaches two",
         )
-    groups: dict[tuple[int, ...], list[int]] = {}
-    for c, outs in enumerate(reached):
-        if len(outs) == 2:
-            groups.setdefault(outs, []).append(c)
+    groups = grouped((outs, c) for c, outs in enumerate(reached) if len(outs) == 2)
     for outs, inputs in groups.items():
         refuse(
             len(inputs) != 2,
@@ -76,7 +81,7 @@ def from_matrices(matrices: np.ndarray, positions: np.ndarray) -> Turns:
         does = (
             "moves to another place without turning"
             if groups
-            else "of the input reaches no channel, or another one"
+            else "of the input reaches no channel of the output, or one elsewhere"
         )
         raise NotARotationError(f"channel {moved[0]} {does}")
     chosen = sorted((inputs[0], inputs[1], outs) for outs, inputs in groups.items())
@@ -134,6 +139,11 @@ def from_recording(x: np.ndarray, y: np.ndarray, positions: np.ndarray) -> Turns
         for size in (gain, 1.0)
     )
     pairs = tuple(next(filter(None, tries), ()))
+    for size in () if pairs else (gain, 1.0):
+        coarse = bool(_usual(x, y, changed, size, COARSE))
+        refuse(
+            coarse, "channels form pairs up to rounding in half precision: its numbers are coarse"
+        )
     refuse(not pairs, "no two channels form a pair: where one shrinks, no other grows as much")
     a, b = np.array(pairs).T
     z = (y[:, a] + 1j * y[:, b]) * (x[:, a] - 1j * x[:, b])
@@ -297,3 +307,64 @@ def _untangled(p: np.ndarray, angle: np.ndarray) -> np.ndarray:
 def wrapped(angle: np.ndarray) -> np.ndarray:
     """Angles without their whole turns, from -pi to pi."""
     return angle - np.rint(angle / TURN) * TURN
+
+
+# --- of code that is asked ---------------------------------------------------------------------
+
+
+def turns_of(subject: Subject, axes: int, unit: float) -> Turns:
+    """The matrices of a rotation at a ladder of positions."""
+    refused: Exception | None = None
+    for last in (LADDER[-1], SHORT):
+        steps = _ladder(axes, last)
+        places = in_units(steps[:, 0] if axes == 1 else steps, unit)
+        try:
+            matrices = matrices_of(subject, places)
+        except Exception as error:  # noqa: BLE001 - whatever other people's code raises
+            refused = refused or error
+            continue
+        steps_ = places.reshape(len(steps), axes).astype(np.float64) / unit
+        rounding = seen(matrices)
+        return (
+            _of_tokens(subject, places, steps_, rounding)
+            if subject.kind == "rotary" and rounding in HALVES
+            else from_matrices(matrices, steps_)
+        )
+    raise CannotAsk(f"{subject.name} refuses positions to {SHORT:,}: {refused}")
+
+
+def _of_tokens(subject: Subject, places: np.ndarray, steps: np.ndarray, dtype: str) -> Turns:
+    """The turns of code that computes in halves, by many tokens at each position."""
+    x = rounded(np.random.default_rng(0).normal(size=(TOKENS, 1, len(places), subject.dim)), dtype)
+    tokens, turned = (a.reshape(-1, subject.dim) for a in (x, subject.rotate(x, places)))
+    return from_recording(tokens, turned, np.tile(steps, (TOKENS, 1)))
+
+
+def matrices_of(subject: Subject, places: np.ndarray) -> np.ndarray:
+    """What becomes of every basis vector, (positions, in, out)."""
+    if subject.kind == "rotary":
+        return np.moveaxis(
+            subject.rotate(
+                np.repeat(np.eye(subject.dim)[:, None, None, :], len(places), axis=2), places
+            )[:, 0],
+            1,
+            0,
+        )
+    cos, sin = subject.cos_sin(places)
+    pairs = np.arange(cos.shape[-1])
+    matrices = np.zeros((len(places), 2 * len(pairs), 2 * len(pairs)))
+    for first, second, values in ((0, 0, cos), (1, 1, cos), (0, 1, sin), (1, 0, -sin)):
+        matrices[:, pairs + first * len(pairs), pairs + second * len(pairs)] = values
+    return matrices
+
+
+def _ladder(axes: int, last: int) -> np.ndarray:
+    """Steps along each axis, from near to far: (positions, axes)."""
+    line = [p for p in LADDER[1:] if p <= last]
+    along = [[p * (k == a) for k in range(axes)] for a in range(axes) for p in line]
+    return np.array([[0] * axes, *along], dtype=np.int64)
+
+
+def in_units(steps: np.ndarray, unit: float) -> np.ndarray:
+    """Coordinates of some steps."""
+    return steps if unit == 1 else (steps * unit).astype(np.float32)

@@ -21,6 +21,7 @@ from posenc.detect.fit.frequencies import (
 from posenc.detect.fit.ladders import bits_of
 from posenc.detect.fit.rotations.pairs import (
     FLOAT32,
+    FLOAT64,
     NotARotationError,
     Turns,
     lines_of,
@@ -68,7 +69,8 @@ class MeasuredTurns(NamedTuple):
     ) -> np.ndarray:
         """The difference that the arithmetic of the implementation explains.
 
-        Frequencies and angles are rounded, so what is allowed grows with the angle.
+        Frequencies and angles are rounded, so what is allowed grows with the angle; and sums, such
+        as those of `numpy.linspace`, are off by units of the largest frequency in float64.
         """
         inner = np.hypot(*(x[..., c] for c in self.inputs))
         outer = np.hypot(*(y[..., c] for c in self.outputs))
@@ -76,7 +78,8 @@ class MeasuredTurns(NamedTuple):
             grown = np.nan_to_num(np.abs(np.log(outer / inner)), posinf=1e3)
         f, p = np.abs(self.frequency), np.abs(positions)
         angle = (p @ f) * tolerance_of(f.max(axis=0), self.eps, self.eps)
-        angle += p.max(axis=-1, initial=0)[..., None] * (self.error + OURS)
+        off = self.error + OURS + 2 * FLOAT64 * f.max(initial=0)
+        angle += p.max(axis=-1, initial=0)[..., None] * off
         slack = outer * (angle + 8 * eps + 8 * self.eps * (1 + grown)) + 1e-37
         total = 4 * eps * np.abs(x)
         for channels in self.outputs:

@@ -20,12 +20,7 @@ from posenc.encodings.rotary.mixed import MixedRoPE
 from posenc.encodings.rotary.pairing import Order, Pairing
 from posenc.encodings.rotary.rope import RoPE
 from posenc.encodings.rotary.xpos import XPos
-from posenc.scaling.base import Scaling
-from posenc.scaling.linear import Linear
-from posenc.scaling.llama3 import Llama3
-from posenc.scaling.multipliers import Multipliers
-from posenc.scaling.ntk import NTK
-from posenc.scaling.yarn import YaRN
+from posenc.scaling import NTK, Linear, Llama3, Multipliers, Scaling, YaRN
 
 RULES = ("axial", "axial_cyclic", "sections", "cyclic", "alternate", "parity")
 

@@ -139,8 +139,7 @@ def _scale(body: np.ndarray, layout: TableLayout) -> float:
     sines, cosines = np.concatenate(layout.sines), np.concatenate(layout.cosines)
     radius = np.sqrt((body[:, sines] ** 2 + body[:, cosines] ** 2).mean(axis=0))
     turning = np.ptp(body[:, cosines], axis=0) > radius / 2
-    chosen = radius[turning] if turning.any() else radius
-    return float(np.sqrt((chosen**2).mean()))
+    return float(np.sqrt(((radius[turning] if turning.any() else radius) ** 2).mean()))
 
 
 def _axes(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.io.checkpoints import MOST_ENTRIES, Array
-from posenc.detect.fit.biases import buckets_of, even_slopes, slopes_of
+from posenc.detect.fit.biases import CAUSAL, MASKED, buckets_of, even_slopes, slopes_of
 from posenc.detect.fit.frequencies import (
     Departures,
     FrequencyFit,
@@ -181,7 +181,10 @@ def _nearest(array: Array, values: np.ndarray) -> Finding:
 
 def _divisors(array: Array, values: np.ndarray, facts: Mapping[str, Any]) -> Finding:
     """Factors that frequencies are divided by, beside a header that states the base."""
-    bases = [v for k, v in facts.items() if k.endswith(".rope.freq_base")]
+    bases = [
+        value for key, value in facts.items()
+        if key.endswith(".rope.freq_base") and isinstance(value, (int, float))
+    ]  # fmt: skip
     base = float(bases[0]) if len(bases) == 1 else 1e4
     if not (values > 0).all() or not base > 0:
         return finding_of(array, kind="frequencies", verdict="unclear")
@@ -280,11 +283,12 @@ def _written_out(array: Array, shape: tuple[int, ...]) -> Finding | None:
     bias = np.asarray(array.read(), dtype=np.float64).reshape(shape)
     heads, queries, keys = shape
     rel = np.arange(keys)[None, :] - np.arange(queries)[:, None]
+    # A causal mask may have been added: minus infinity after the query, or a number in its place.
+    masked = bool((bias[:, rel > 0] == min(bias[0, 0, -1], MASKED)).all()) and queries > 1
+    bias = np.where(masked & (rel > 0), -math.inf, bias)
     numbers = rel + queries - 1
     by_distance = np.zeros((heads, queries + keys - 1))
     by_distance[:, numbers] = bias
-    # A causal mask may have been added: minus infinity after the query.
-    masked = bool((bias[:, rel > 0] == -math.inf).all()) and queries > 1
     seen = rel <= 0 if masked else np.ones_like(rel, dtype=bool)
     if not np.isfinite(bias[:, seen]).all() or (by_distance[:, numbers] != bias).any():
         return None
@@ -323,7 +327,7 @@ def _linear(array: Array, by_distance: np.ndarray, distances: np.ndarray) -> Fin
         measures=finding.measures,
         remarks=(
             "linear biases, written out in full",
-            *(("minus infinity after the query: a causal mask was added",) if masked else ()),
+            *((CAUSAL,) if masked else ()),
             *finding.remarks,
         ),
     )

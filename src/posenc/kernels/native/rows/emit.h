@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "ahead.h"
+#include "narrow.h"
 #include "past.h"
 #include "phase.h"
 
@@ -76,48 +77,12 @@ inline void write_rows_at(const PhaseMatrix& phases, const int64_t* positions, i
                });
 }
 
-// Rows of few pairs: some together, as a row of its own would leave most lanes empty.
-inline void write_narrow_rows(const TableLayout& layout, const PhaseMatrix& phases,
-                              const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
-    const int64_t pairs = phases.pairs;
-    const int64_t dim = 2 * pairs;
-    const bool joined = y_row == 4 * dim;
-    const bool beside = layout.order == Columns::interleaved ||
-                        (layout.order == Columns::sin_cos && pairs == 1);
-    alignas(64) float found[2 * BLOCK];  // cosines, then sines
-    int32_t index[2 * BLOCK];            // where each column of the rows is found
-    for (int64_t i = 0; i < BLOCK / pairs * dim; ++i) {
-        const int64_t column = i % dim;
-        const bool first = beside ? column % 2 == 0 : column < pairs;
-        const bool sine = first == (layout.order != Columns::cos_sin);
-        const int64_t pair = beside ? column / 2 : column % pairs;
-        index[i] = static_cast<int32_t>((sine ? BLOCK : 0) + i / dim * pairs + pair);
-    }
-    each_narrow(phases, positions, rows, [&](int64_t r, int64_t count, const uint64_t* turn) {
-        float* to = reinterpret_cast<float*>(y + r * y_row);
-        if (joined && beside) {
-            return sines(turn, count * pairs, 0, Beside{to});
-        }
-        sines(turn, count * pairs, 0, Apart{found, found + BLOCK});
-        const int64_t width = joined ? count * dim : dim;
-        for (int64_t i = 0; i < count * dim; i += width) {
-            float* row = reinterpret_cast<float*>(y + (r + i / dim) * y_row);
-            POSENC_SIMD
-            for (int64_t j = 0; j < width; ++j) {
-                row[j] = found[index[i + j]];
-            }
-        }
-    });
-}
-
 // Rows of float32, straight from positions to where they are to stand, for layouts without blocks,
 // cuts and padding.
 inline void write_rows(const TableLayout& layout, const PhaseMatrix& phases,
                        const int64_t* positions, int64_t rows, char* y, int64_t y_row) {
     const int64_t pairs = phases.pairs;
-    // Eight fill registers as they are, and go to their two places without being looked up.
-    const bool filled = pairs == 8 && layout.order != Columns::interleaved;
-    if (pairs < NARROW && !filled) {
+    if (is_narrow(pairs)) {
         write_narrow_rows(layout, phases, positions, rows, y, y_row);
     } else if (layout.order == Columns::sin_cos) {
         write_rows_at(phases, positions, rows, y, y_row,

@@ -6,7 +6,11 @@
 namespace posenc::POSENC_ISA {
 
 constexpr int64_t BLOCK = 64;  // pairs at a time; the arrays between the loops stay in the cache
-constexpr int64_t NARROW = 16;  // pairs, below which rows are computed together
+
+// Whether some rows are computed together, as one of so few pairs would leave lanes empty.
+inline bool is_narrow(int64_t pairs) {
+    return pairs > 0 && pairs < 32 && (pairs < 16 || pairs % 8 != 0);
+}
 
 constexpr float SIN[] = {0.7853981852531433F, -2.4273130172502988e-08F, -0.08074543476917805F,
                          0.0024900069643183295F, -3.59543992578884e-05F};
@@ -262,9 +266,11 @@ inline void apply(Factor factor, int64_t n, float* x) {
 inline void cos_sin(const PhaseMatrix& phases, const int64_t* positions, int64_t rows, int sign,
                     Factor factor, float* cos, float* sin) {
     const int64_t pairs = phases.pairs;
-    if (is_simple(phases) && pairs > 0 && pairs < NARROW) {
+    if (is_simple(phases) && is_narrow(pairs)) {
         each_narrow(phases, positions, rows, [=](int64_t r, int64_t some, const uint64_t* turn) {
-            sines(turn, some * pairs, 0, Apart{cos + r * pairs, sin + r * pairs});
+            // What is too much is written over by the rows after it.
+            const int64_t n = (rows - r) * pairs < BLOCK ? some * pairs : BLOCK;
+            sines(turn, n, 0, Apart{cos + r * pairs, sin + r * pairs});
         });
     } else {
         each_block(phases, positions, rows, [=](int64_t r, int64_t begin, int64_t n,

@@ -288,7 +288,7 @@ def find(
     within : (number, number), optional
         The range of positions.
     conventions : {"siblings", "stated"}
-        Whether siblings of the stated convention are tried.
+        Whether conventions beside the stated one are tried: its siblings.
     params : mapping, optional
         What a learned table has learned.
     **look
