@@ -160,6 +160,8 @@ def test_check_lets_an_honest_one_pass(name: str) -> None:
     card = testing.check(code, spec=spec, library="numpy")
     assert card.passed, "\n".join(card.lines())
     assert card["calls"].status == "pass"
+    if name == "HashGrid":  # its places are drawn on a grid, some of them twice
+        assert card["distinct"].status == "pass"
 
 
 @pytest.mark.parametrize("name", EACH)

@@ -57,6 +57,8 @@ def test_eager(name: str, columns: Any, dtype: Any) -> None:
     positions = _positions(spec, 2)
     received = ChannelCosSin(spec, columns)(positions, dtype)
     _equal(received, _expected(spec, positions, COLUMNS[columns], dtype))
+    # A model hands a length to every encoding; no rule of these reads it.
+    _equal(ChannelCosSin(spec, columns)(positions, dtype, length=9), received)
 
 
 def test_any_columns() -> None:

@@ -399,6 +399,7 @@ def test_attend_takes_modules_with_what_they_learned(module: Any) -> None:
     at: Any = {"q_positions": M, "k_positions": N, "mask": "causal"}
     got = attend(q, k, v, module, **at)
     assert torch.equal(got, attend(q, k, v, spec, params=params, **at))
+    assert torch.equal(got, attend(q, k, v, module, length=7, **at))  # no rule reads it
     if learned and spec.kind != "table":
         got.sum().backward()
         assert all(parameter.grad is not None for parameter in module.parameters())
