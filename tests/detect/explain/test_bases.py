@@ -181,3 +181,11 @@ def test_layers_of_a_model_turn_as_the_list_says() -> None:
             outputs.append(model(torch.arange(3, 19)[None]).last_hidden_state.numpy())
     assert (outputs[0] == outputs[1]).all()
     assert np.abs(outputs[0] - outputs[2]).max() > 1e-4
+
+
+def test_a_base_of_layers_that_nothing_names_is_told() -> None:
+    config = {**SIZES, "model_type": "kimi_k2", "qk_rope_head_dim": 64, "rope_theta": 50_000.0}
+    assert not posenc.explain(config).warnings
+    read = posenc.explain(config | {"local_rope_theta": 1000.0})
+    (warning,) = read.warnings
+    assert warning == "local_rope_theta=1000.0: which layers turn by it is not known here"

@@ -186,6 +186,7 @@ def _unordered(
         return [group._replace(kind=group.name) for group in made if group is not None]
     if (local := keys.first(LOCAL_BASES)) is not None:
         own, base = Keys(params.data, params.path), (keys.where(local[0]), local[1])
+        notes.warning(f"{base[0]}={show(local[1])}: which layers turn by it is not known here")
         return [Layers(GLOBAL, None, params), Layers(LOCAL, None, own, scaled=False, base=base)]
     return [group] if (group := _group(keys, params, None, rule=rule, kind="", notes=notes)) else []
 
