@@ -6,6 +6,10 @@ compared.
 
 from __future__ import annotations
 
+import platform
+import re
+import shutil
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -553,3 +557,17 @@ def test_a_counted_sum_begins_where_it_is_asked_to(offset: int | None) -> None:
     x = np.ones((2, 5, 8), np.float32)
     want = posenc.add(spec, x, positions=np.arange(5) + (offset or 0), kernel="reference")
     np.testing.assert_array_equal(posenc.add(spec, x, offset=offset, kernel="cpu"), want)
+
+
+@compiled
+@pytest.mark.skipif(
+    shutil.which("objdump") is None or platform.machine() != "x86_64",
+    reason="instructions are read by objdump, on x86-64",
+)
+def test_rows_are_fetched_before_they_are_needed() -> None:
+    """GCC leaves out a call whose body fetches and does nothing else: no answer would tell."""
+    code = subprocess.run(
+        ["objdump", "--disassemble", "--no-show-raw-insn", kernels._native.__file__],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert len(re.findall(r"\tprefetch", code)) >= 3 * 2 * 2  # sets, orders, x and y
