@@ -24,6 +24,7 @@ import posenc
 from benchmarks.rows import append, circumstances
 from benchmarks.turns import Way, in_turns
 from posenc.kernels import _native as native
+from posenc.kernels.plans import sinusoids
 from posenc.torch import PositionTable, RotaryEmbedding
 
 
@@ -44,7 +45,7 @@ def main() -> None:
     common = circumstances("numpy", "torch") | {"instructions": native.instruction_set()}
     rows = []
     with torch.no_grad():
-        for about, parts in (*tables(), sums(), decoding(), *rotations()):
+        for about, parts in (*tables(), *narrow_tables(), sums(), bias(), decoding(), *rotations()):
             ways = {name: part.way for name, part in parts.items()}
             times = in_turns(ways, seconds=asked.seconds)
             for name, part in parts.items():
@@ -87,6 +88,24 @@ def tables() -> Iterator[tuple[str, dict[str, Part]]]:
         )
 
 
+def narrow_tables() -> Iterator[tuple[str, dict[str, Part]]]:
+    """Rows of few channels: what one takes by itself, and what many do."""
+    for dim, order in ((2, "interleaved"), (8, "interleaved"), (8, "sin_cos"), (30, "interleaved")):
+        plan = sinusoids(posenc.Sinusoidal(dim, order=order))  # type: ignore[arg-type]
+        far, near = torch.empty(2**18 // dim, dim), torch.empty(2**14 // dim, dim)
+        filled = far.numpy()
+        yield (
+            f"table {len(far)} x {dim} {order}",
+            {
+                "fill": Part(lambda filled=filled: filled.fill(0.5), far.numel()),
+                "sines to the second cache": Part(
+                    lambda near=near, plan=plan: plan.table(near, 10**6, 1), near.numel()
+                ),
+                "compiled code": Part(lambda far=far, p=plan: p.table(far, 0, 1), far.numel()),
+            },
+        )
+
+
 def sums() -> tuple[str, dict[str, Part]]:
     """Embeddings plus a table."""
     x = torch.randn(8, 1024, 768)
@@ -106,6 +125,21 @@ def sums() -> tuple[str, dict[str, Part]]:
             "compiled code": Part(lambda: plan.add(x, y), x.numel()),
             "whole call": Part(lambda: ours(x), x.numel()),
             "call for one row": Part(lambda: ours(one), one.numel()),
+        },
+    )
+
+
+def bias() -> tuple[str, dict[str, Part]]:
+    """Scores of 16 heads."""
+    spec, where, size = posenc.ALiBi(16), torch.arange(1024), 16 * 2**20
+    held, one = torch.empty(16, 1024, 1024), where[:1]
+    return (
+        "ALiBi bias 16 x 1024 x 1024",
+        {
+            "fill": Part(lambda: held.fill_(0.5), size),
+            "fill of fresh memory": Part(lambda: torch.full((16, 1024, 1024), 0.5), size),
+            "whole call": Part(lambda: posenc.bias(spec, where, where), size),
+            "call for one score": Part(lambda: posenc.bias(spec, one, one), 16),
         },
     )
 

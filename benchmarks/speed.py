@@ -321,14 +321,14 @@ def tables(*, quick: bool) -> Iterator[Row]:
 
 
 def narrow_tables(*, quick: bool) -> Iterator[Row]:
-    """Rows of few channels in memory that exists, as wide ones are more than a fill."""
+    """Rows of few channels in memory that exists, on one thread, as tables this small are made."""
     del quick
     for dim, order in ((2, "interleaved"), (8, "interleaved"), (8, "sin_cos"), (30, "interleaved")):
         spec = posenc.Sinusoidal(dim, order=order)  # type: ignore[arg-type]
         rows = torch.empty(2**18 // dim, dim)
-        plan = sinusoids(spec)
+        plan, filled = sinusoids(spec), rows.numpy()  # torch fills with two threads
         ways: dict[str, Way] = {
-            FILL: lambda rows=rows: rows.fill_(0.5),
+            FILL: lambda filled=filled: filled.fill(0.5),
             OUT: lambda rows=rows, plan=plan: plan.table(rows, 0, 1),
         }
         yield Row(f"table {len(rows)} x {dim} {order}", ways, (Target(OUT, FILL, 6.0),))

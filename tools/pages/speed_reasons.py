@@ -52,6 +52,8 @@ def _explained(row: dict[str, Any], parts: Parts) -> Iterator[str]:
 
 
 def _table(median: dict[str, float], parts: Parts) -> str:
+    if "whole call" not in parts:
+        return _narrow(parts)
     fill, sines = parts["fill"]["ns_each"], parts["sines to the second cache"]["ns_each"]
     fresh = parts["fill of fresh memory"]
     call = parts["call for one row"]["ns"] / 1e3
@@ -76,6 +78,17 @@ def _table(median: dict[str, float], parts: Parts) -> str:
     )
 
 
+def _narrow(parts: Parts) -> str:
+    fill, sines = parts["fill"]["ns_each"], parts["sines to the second cache"]["ns_each"]
+    whole = parts["compiled code"]["ns_each"]
+    return (
+        f"To compute a number takes {sines:.3f} ns where hardly any memory is written, of "
+        f"{whole:.3f} ns for a number of the whole table, and to fill one in {fill:.3f} ns: the "
+        f"memory stays in the caches, and the arithmetic alone takes {sines / fill:.1f} times as "
+        "long as the fill."
+    )
+
+
 def _sum(median: dict[str, float], parts: Parts) -> str:
     del median
     copy, own = parts["copy"]["ns"] / 1e3, parts["compiled code"]["ns"] / 1e3
@@ -89,6 +102,19 @@ def _sum(median: dict[str, float], parts: Parts) -> str:
         f"{copy:.0f} µs has not. With both the sum takes {own:.0f} µs; that of x and a table at "
         f"hand, without any sine, {theirs:.0f} µs. In place it is {place:.0f} µs. The call itself "
         f"takes {call:.1f} µs."
+    )
+
+
+def _bias(median: dict[str, float], parts: Parts) -> str:
+    del median
+    fill, fresh, whole = (parts[name] for name in ("fill", "fill of fresh memory", "whole call"))
+    return (
+        f"Scores are written once: a number takes {whole['ns_each']:.3f} ns with "
+        f"{whole['faults']:,} pages that the system hands out, a fill of fresh memory "
+        f"{fresh['ns_each']:.3f} ns with {fresh['faults']:,}, and one of memory that exists "
+        f"{fill['ns_each']:.3f} ns. In the row above a way pays for pages or finds them free, as "
+        f"the calls before it left them. The call itself takes "
+        f"{parts['call for one score']['ns'] / 1e3:.1f} µs."
     )
 
 
@@ -123,6 +149,7 @@ def _rotate(median: dict[str, float], parts: Parts) -> str:
 WORDS: dict[str, Callable[[dict[str, float], Parts], str]] = {
     "table": _table,
     "add": _sum,
+    "ALiBi": _bias,
     "decode": _decode,
     "rotate": _rotate,
 }
