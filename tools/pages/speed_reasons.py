@@ -112,9 +112,8 @@ def _bias(median: dict[str, float], parts: Parts) -> str:
         f"Scores are written once: a number takes {whole['ns_each']:.3f} ns with "
         f"{whole['faults']:,} pages that the system hands out, a fill of fresh memory "
         f"{fresh['ns_each']:.3f} ns with {fresh['faults']:,}, and one of memory that exists "
-        f"{fill['ns_each']:.3f} ns. In the row above the calls before leave pages or none. The call "
-        f"itself takes "
-        f"{parts['call for one score']['ns'] / 1e3:.1f} µs."
+        f"{fill['ns_each']:.3f} ns. In the row above the calls before leave pages or none. The "
+        f"call itself takes {parts['call for one score']['ns'] / 1e3:.1f} µs."
     )
 
 
