@@ -13,8 +13,7 @@ import numpy as np
 from posenc._core.errors import PosencError
 from posenc.detect.contract.comparison.fields import changed, words
 from posenc.detect.contract.comparison.why import why
-from posenc.detect.fit import tolerances, turns
-from posenc.detect.fit import words as sentences
+from posenc.detect.fit import tolerances, turns, words as sentences
 from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.detect.fit.rotations.rotation import rotations_of

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError, suggest
-from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
-from posenc.detect.extend.rules import RULES as EXTENDING
+from posenc.detect.extend.rules import FAST, RULES as EXTENDING, Baseline, Effect, effect
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.plot.columns import Table
