@@ -9,10 +9,9 @@ out, or drawn from a seed by a rule that is the same on every machine.
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from itertools import accumulate, chain, pairwise
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, final
@@ -102,7 +101,7 @@ class PhaseMatrix(NamedTuple):
 
     def frequencies(self, *, cosine: bool = False) -> tuple[Decimal, ...]:
         """Radians per position of each pair, to about 45 digits."""
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             ladders = [self._rungs(a, cosine) for a in range(len(self.arrangement.axes))]
             return tuple(self._of_rungs(ladders, Decimal(0)))
 

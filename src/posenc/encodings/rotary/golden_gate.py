@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from statistics import NormalDist
 from typing import ClassVar, NamedTuple, final
 
@@ -119,7 +118,7 @@ class _DirectionWaves(NamedTuple):
         """The frequencies in radians per unit: a row for each axis, head by head."""
         count = pairs // self.heads
         resting = round(self.still * count)
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             ratio = Decimal(self.lowest) / Decimal(self.highest)
             turning = count - resting
             rungs = Ladder(denominator="n-1").rungs(ratio, count=turning, width=2 * turning)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import decimal
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -110,7 +109,7 @@ class _GridWaves(NamedTuple):
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per unit: two rows of `pairs`."""
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             shortest, longest = Decimal(self.shortest), Decimal(self.longest)
             count = pairs // 3
             ladder = Ladder(denominator="n-1").rungs(

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import decimal
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -138,7 +137,7 @@ class _AngleWaves(NamedTuple):
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
         """Radians per unit: a row for each angle."""
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
             shortest, longest = Decimal(self.shortest), Decimal(self.longest)
             count = pairs // 2 - 1

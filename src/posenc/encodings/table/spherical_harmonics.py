@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
@@ -126,7 +125,7 @@ class _Multiples(NamedTuple):
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
         """Radians per unit: a row for each angle."""
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
             zero, count = Decimal(0), pairs - 1
             return [[m * unit for m in range(count)] + [zero], [zero] * count + [unit]]

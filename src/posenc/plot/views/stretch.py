@@ -26,7 +26,6 @@ from posenc.plot.panels.grammar import (
 from posenc.plot.panels.text import brief, count, number, plural, present, whole
 from posenc.plot.rows import refuse, require
 from posenc.plot.views import loss as measured
-from posenc.plot.views.loss import LossView
 from posenc.plot.views.wavelengths import PAIRS
 
 LARGEST_FACTOR = 2**20
@@ -90,7 +89,7 @@ class Stretch:
     title: str
     caption: tuple[str, ...]
     plain: RoPE
-    loss: LossView | None = None
+    loss: measured.LossView | None = None
 
 
 def data(
