@@ -326,7 +326,10 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 
 class FrequencyRows(Protocol):
-    """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
+    """What gives a matrix of frequencies when asked, which is never while a graph is traced.
+
+    `DenseMatrix` asks within the decimal `context` of all constants.
+    """
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
@@ -353,7 +356,8 @@ class DenseMatrix(NamedTuple):
     def frequencies(self) -> tuple[tuple[Decimal, ...], ...]:
         """Radians per position, one row for each axis, to about 45 digits."""
         not_too_many("frequencies", "of them", self.axes * self.pairs, MOST_FREQUENCIES)
-        rows = self.rows.matrix(self.axes, self.pairs)
+        with localcontext(context()):
+            rows = self.rows.matrix(self.axes, self.pairs)
         for value in chain(*rows):
             if abs(value) > LARGEST_FREQUENCY:
                 raise bad_spec("frequencies", "up to 2**40 rad/position", f"{value:.3g}")
