@@ -26,8 +26,7 @@ from posenc import (
 from tests.case import POSITIONS, Case, learned
 from tests.cases_places import PLACES
 from tests.cases_scores import BIASES, RELATIVES, RelativeCase, ScoreCase
-from tests.oracles import fourier
-from tests.oracles import table as oracle
+from tests.oracles import fourier, table as oracle
 from tests.rotary_cases import RAISED, ROTARY, RotaryCase
 
 GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))

@@ -22,8 +22,7 @@ from posenc import (
     TreePositions,
 )
 from tests.case import Case, learned
-from tests.oracles import places as oracle
-from tests.oracles import table
+from tests.oracles import places as oracle, table
 
 # Places that float32 holds, as JAX has no other.
 TIMES = (0.0, 1.0, -0.5, 2.75, 7.000244140625, 17.0)

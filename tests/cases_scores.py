@@ -50,8 +50,7 @@ from posenc import (
     init,
 )
 from posenc._core.spec.spec import Spec
-from tests.oracles import bias as oracle
-from tests.oracles import relative
+from tests.oracles import bias as oracle, relative
 
 QUERIES = (0, 3, 17, -5, 1000, 2**30)
 KEYS = (0, 1, 2, 16, 18, 40, -300, 1001, 1 - 2**30)

@@ -27,11 +27,10 @@ from posenc import (
     RotaryMagnitude,
     XPos,
     init,
+    scaling as s,
 )
-from posenc import scaling as s
 from posenc._core.spec.spec import Spec
-from tests.oracles import heads
-from tests.oracles import rotary as oracle
+from tests.oracles import heads, rotary as oracle
 
 POSITIONS = (0, 1, 2, 17, -5, 12_345, 2**31 - 1, -(2**31) + 1)
 GRID = ((0, 0), (1, 0), (0, 1), (3, 7), (-2, 40_000), (2**31 - 1, 5))

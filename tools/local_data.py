@@ -22,8 +22,7 @@ from posenc.encodings.table.sinusoidal import Sinusoidal
 from posenc.explore.server.document import ENTRIES, OFFERED, SEARCH, VIEWS, answered, more
 from posenc.explore.state import catalogue, fields, scene
 from posenc.explore.state.rows import EXPONENTS
-from posenc.explore.views import SHAPES
-from posenc.explore.views import stretch as view
+from posenc.explore.views import SHAPES, stretch as view
 from posenc.learn import lesson, topics
 from posenc.learn.tour import stops
 from posenc.plot.panels import grammar

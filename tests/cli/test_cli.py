@@ -26,9 +26,7 @@ from posenc._core.numeric.random_vectors import random_vectors
 from posenc._names import SPECS
 from posenc.cli import _app, app
 from posenc.cli.commands.doctor import probe
-from posenc.cli.output import lines as _lines
-from posenc.cli.output import show as _show
-from posenc.cli.output import stream as _stream
+from posenc.cli.output import lines as _lines, show as _show, stream as _stream
 from posenc.kernels import KERNELS, plans
 
 Run = Callable[..., Result]

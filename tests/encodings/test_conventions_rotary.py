@@ -17,8 +17,7 @@ import pytest
 from mpmath import mpf
 
 import posenc
-from posenc import Arrangement, Ladder, MixedRoPE, Pairing, RoPE, RotaryMagnitude
-from posenc import scaling as s
+from posenc import Arrangement, Ladder, MixedRoPE, Pairing, RoPE, RotaryMagnitude, scaling as s
 from tests.oracles import rotary as oracle
 from tests.oracles.rotary import interleaved, ladder
 from tests.tolerances import assert_close

@@ -6,15 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import posenc
 from posenc import Concatenated, Init, Learned, Lookup
 from posenc._core.arrays.resample import METHODS, taps
 from tests.backends import Backend, each_backend
-from tests.oracles import resample as oracle
-from tests.oracles import table as tables
+from tests.oracles import resample as oracle, table as tables
 from tests.tolerances import ABSOLUTE, RESAMPLED, assert_close
 
 UNIT = Init("uniform", scale=1.0)

@@ -13,13 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import posenc
-from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions
-from posenc import scaling as s
+from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions, scaling as s
 from tests.backends import (
     Backend,
     cycled,

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 import posenc
-from posenc import Arrangement, RoPE, RotaryMagnitude
-from posenc import scaling as s
+from posenc import Arrangement, RoPE, RotaryMagnitude, scaling as s
 from posenc.registry import from_json
 from tests.backends import Backend, each_backend
 from tests.tolerances import assert_close

@@ -17,8 +17,7 @@ from posenc.registry import from_json
 from tests.backends import Backend, each_backend, each_row_and_backend, each_row_and_dtypes
 from tests.drawing import drawn, each_compiler
 from tests.encodings.test_rotary import bound, carried, exact
-from tests.oracles import heads as oracle
-from tests.oracles import rotary
+from tests.oracles import heads as oracle, rotary
 from tests.rotary_cases import RAISED, RotaryCase
 from tests.tolerances import FLOAT64, assert_close
 

@@ -24,8 +24,7 @@ from posenc.explore.state.files import load
 from posenc.explore.views import SHAPES
 from posenc.plot import palette
 from posenc.plot.columns import channels_of
-from posenc.plot.panels import grammar
-from posenc.plot.panels import text as words
+from posenc.plot.panels import grammar, text as words
 from posenc.plot.trained import learned_rows
 from posenc.plot.views import bias, loss, stretch
 from posenc.plot.views.counter import BIT

@@ -12,8 +12,7 @@ from urllib.parse import quote, urlencode
 import httpx
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, example, given, settings, strategies as st
 
 from posenc.explore import Session, app, frame, unpack
 from posenc.explore.state import catalogue

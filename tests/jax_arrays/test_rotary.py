@@ -14,8 +14,7 @@ jax = pytest.importorskip("jax", reason="jax is not installed")
 import jax.numpy as jnp
 
 import posenc
-from posenc import MixedRoPE, Pairing, RoPE, XPos
-from posenc import scaling as s
+from posenc import MixedRoPE, Pairing, RoPE, XPos, scaling as s
 from tests.tolerances import ABSOLUTE, assert_close
 
 pytestmark = pytest.mark.skipif(

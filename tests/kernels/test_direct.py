@@ -14,8 +14,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import posenc
-from posenc import Pairing, RoPE
-from posenc import scaling as s
+from posenc import Pairing, RoPE, scaling as s
 from posenc.kernels import direct
 from posenc.kernels.cpu import Cpu
 

@@ -19,8 +19,7 @@ from torch.autograd import forward_ad
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import posenc
-from posenc import Arrangement, Pairing, RoPE, Sinusoidal
-from posenc import scaling as s
+from posenc import Arrangement, Pairing, RoPE, Sinusoidal, scaling as s
 from posenc._core.spec.spec import to_json
 from posenc.kernels.cpu import Cpu
 from posenc.torch import AttentionBias, PositionTable, RotaryEmbedding

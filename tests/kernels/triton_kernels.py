@@ -22,8 +22,7 @@ import posenc
 from posenc import Arrangement, Pairing, RoPE, Sinusoidal
 from posenc._core.numeric.phase import cos_sin, quadrants, turns
 from posenc.functional import rotate_together
-from posenc.kernels.triton import phase as triton_phase
-from posenc.kernels.triton import rotate as triton_rotate
+from posenc.kernels.triton import phase as triton_phase, rotate as triton_rotate
 from tests.cases import TABLES, Case, RotaryCase
 from tests.drawing import drawn
 from tests.kernels.test_kernels import layouts, refusal, why_not_rows, why_not_turned

@@ -8,16 +8,14 @@ import math
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 import posenc
 from posenc.learn import Choice, Number, judge, question, question_ids, questions, quiz, topics
 from posenc.learn.answers import LONGEST, letters
 from posenc.learn.lessons import load
 from tests.learn.texts import fields
-from tests.oracles import learn_formulas
-from tests.oracles import learn_questions as oracle
+from tests.oracles import learn_formulas, learn_questions as oracle
 
 ALL = [(topic, name) for topic in topics() for name in question_ids(topic)]
 SEEDS = range(12)

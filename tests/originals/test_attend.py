@@ -188,8 +188,7 @@ def as_entry(found: tuple[posenc.Layer, ...], case: Case) -> posenc.Entry:
 
 @pytest.mark.costly
 def test_a_scale_on_the_softmax_and_a_rotation_of_the_last_channels() -> None:
-    from transformers.models.deepseek_v3 import DeepseekV3Config
-    from transformers.models.deepseek_v3 import modeling_deepseek_v3 as original
+    from transformers.models.deepseek_v3 import DeepseekV3Config, modeling_deepseek_v3 as original
 
     torch.manual_seed(5)
     config = DeepseekV3Config(

@@ -18,8 +18,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import posenc
-from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions
-from posenc import scaling as s
+from posenc import Arrangement, Pairing, RoPE, RotaryMagnitude, XPos, positions, scaling as s
 from posenc.torch import RotaryEmbedding
 from tests.oracles import rotary as oracle
 from tests.tolerances import assert_close

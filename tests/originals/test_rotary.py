@@ -16,8 +16,15 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 
 import posenc  # noqa: E402
-from posenc import Arrangement, Ladder, Pairing, RoPE, RotaryMagnitude, positions  # noqa: E402
-from posenc import scaling as s  # noqa: E402
+from posenc import (  # noqa: E402
+    Arrangement,
+    Ladder,
+    Pairing,
+    RoPE,
+    RotaryMagnitude,
+    positions,
+    scaling as s,
+)
 from posenc.torch import RotaryEmbedding  # noqa: E402
 from tests.oracles.originals.learned import timm_layer, torchtune_file  # noqa: E402
 from tests.oracles.originals.tables import transformers  # noqa: E402

@@ -16,8 +16,7 @@ from posenc import registry
 from posenc._core.errors import ArgumentError, PosencError
 from posenc._core.spec.checks import small
 from posenc.cli import app
-from posenc.plot.rows import PICTURES as ROWS
-from posenc.plot.rows import PictureRow
+from posenc.plot.rows import PICTURES as ROWS, PictureRow
 from posenc.plot.views import table
 
 TABLE, ROPE = posenc.Sinusoidal(16), posenc.RoPE(16, pairing="half")

@@ -26,11 +26,11 @@ from posenc.plot.views import (
     rotation,
     similarity,
     stretch,
+    sum as total,
     table,
     wavelengths,
     waves,
 )
-from posenc.plot.views import sum as total
 from tests.cases import CASES
 from tests.tolerances import FLOAT64, assert_close
 

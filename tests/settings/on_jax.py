@@ -15,8 +15,7 @@ from jax import export
 from jax.sharding import NamedSharding, PartitionSpec
 
 from tests.settings.subjects import Subject
-from tests.tolerances import SETTINGS as BOUNDS
-from tests.tolerances import assert_close
+from tests.tolerances import SETTINGS as BOUNDS, assert_close
 
 LENGTH = 6
 LENGTHS = (5, 9, 12)

@@ -8,8 +8,7 @@ import array_api_strict as xp
 import numpy as np
 
 from tests.settings.subjects import Subject
-from tests.tolerances import SETTINGS as BOUNDS
-from tests.tolerances import assert_close
+from tests.tolerances import SETTINGS as BOUNDS, assert_close
 
 
 def _plain(dtype: str, length: int) -> Callable[[Subject], None]:

@@ -11,8 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from tests.settings.subjects import Subject
-from tests.tolerances import DERIVATIVE, assert_close
-from tests.tolerances import SETTINGS as BOUNDS
+from tests.tolerances import DERIVATIVE, SETTINGS as BOUNDS, assert_close
 
 LENGTH = 6
 LENGTHS = (5, 9, 12)

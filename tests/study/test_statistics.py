@@ -8,8 +8,7 @@ import math
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from posenc._core.errors import ArgumentError
 from posenc_study.statistics import (

@@ -16,8 +16,7 @@ from pathlib import Path
 import pytest
 
 from posenc._core.errors import DataError
-from posenc_study import cell as cells
-from posenc_study import grid
+from posenc_study import cell as cells, grid
 from posenc_study.engine import Local, Summary, run_cells
 from posenc_study.results import store as module
 from posenc_study.results.provenance import DECIDING, PACKAGE, provenance

@@ -44,8 +44,7 @@ from posenc._core.errors import ArgumentError
 from posenc.torch import AttentionBias, RelativeAttention, attention
 from posenc.torch.attention import _crosses
 from tests.drawing import drawn
-from tests.oracles import bias as biases
-from tests.oracles import relative as relatives
+from tests.oracles import bias as biases, relative as relatives
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),

@@ -16,8 +16,7 @@ onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 from onnx.backend.test.case.node import rotaryembedding
 
 import posenc
-from posenc import RoPE, Sinusoidal
-from posenc import scaling as s
+from posenc import RoPE, Sinusoidal, scaling as s
 from tests.tolerances import ABSOLUTE, assert_close
 
 FAR = (0, 1_000_000, 2**31 - 20)

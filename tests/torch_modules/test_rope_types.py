@@ -22,8 +22,7 @@ from transformers.models.llama.modeling_llama import LlamaForCausalLM, LlamaRota
 
 import posenc
 import posenc.torch
-from posenc import RoPE, registry
-from posenc import scaling as s
+from posenc import RoPE, registry, scaling as s
 from posenc._core.errors import ArgumentError, SpecError
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")

@@ -24,8 +24,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 import posenc
-from posenc import Arrangement, MixedRoPE, Pairing, RoPE, XPos, positions
-from posenc import scaling as s
+from posenc import Arrangement, MixedRoPE, Pairing, RoPE, XPos, positions, scaling as s
 from posenc.torch import PositionTable, RotaryEmbedding
 from tests.oracles import rotary as oracle
 from tests.tolerances import ABSOLUTE, assert_close

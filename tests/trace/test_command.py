@@ -17,8 +17,7 @@ import posenc  # noqa: E402
 from posenc.cli import app  # noqa: E402
 from posenc.detect.contract import read  # noqa: E402
 from posenc.detect.facts import folders  # noqa: E402
-from tests.trace import broken  # noqa: E402
-from tests.trace import models as m  # noqa: E402
+from tests.trace import broken, models as m  # noqa: E402
 from tests.trace.breaks import angles  # noqa: E402
 
 KINDS = ["sliding_attention", "full_attention"]

@@ -27,8 +27,7 @@ from posenc.detect.trace.findings import (  # noqa: E402
     compare_layers,
 )
 from posenc.torch import TracedLayer, TracedTensor, trace, tracing  # noqa: E402
-from tests.trace import broken  # noqa: E402
-from tests.trace import models as m  # noqa: E402
+from tests.trace import broken, models as m  # noqa: E402
 from tests.trace.breaks import angles, scores  # noqa: E402
 from tests.trace.breaks.means import layer, with_angles  # noqa: E402
 from tests.trace.broken import ROWS, Row  # noqa: E402

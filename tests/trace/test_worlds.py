@@ -16,8 +16,7 @@ import posenc  # noqa: E402
 from posenc.torch import trace  # noqa: E402
 from tests.oracles.originals import diffusion as theirs  # noqa: E402
 from tests.originals.test_diffusion_models import MODELS  # noqa: E402
-from tests.trace import broken  # noqa: E402
-from tests.trace import models as m  # noqa: E402
+from tests.trace import broken, models as m  # noqa: E402
 from tests.trace.breaks import angles  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -26,8 +26,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from tools.models.class_reads import listed, made, parameters, reads, shares, value
 
-from posenc.detect.explain.config.view import BASES, COUNT_KEYS, MAIN_PARTS, TRAINED
-from posenc.detect.explain.config.view import WIDTHS as EXPRESSIONS
+from posenc.detect.explain.config.view import (
+    BASES,
+    COUNT_KEYS,
+    MAIN_PARTS,
+    TRAINED,
+    WIDTHS as EXPRESSIONS,
+)
 from posenc.presets.families import families, stretched
 
 ROOT = Path(__file__).resolve().parents[2]

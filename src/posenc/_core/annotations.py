@@ -13,9 +13,8 @@ import inspect
 import math
 import operator
 import types
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal, Union
+from typing import Any, Literal, Union, get_args, get_origin
 
 import numpy as np
 
@@ -51,18 +50,18 @@ WORDS: dict[Any, str] = {
 
 def options_of(hint: Any) -> tuple[Any, ...]:
     """The alternatives of an annotation, in its order: equal ones of `Literal` may have another."""
-    return typing.get_args(hint) if typing.get_origin(hint) in (Union, types.UnionType) else (hint,)
+    return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
 def words_of(hint: Any) -> str:
     """What an annotation allows, in words."""
     options: list[str] = []
     for option in options_of(hint):
-        origin = typing.get_origin(option)
+        origin = get_origin(option)
         if origin is Literal:
-            options.extend(repr(choice) for choice in typing.get_args(option))
+            options.extend(repr(choice) for choice in get_args(option))
         elif origin is tuple:
-            args = typing.get_args(option)
+            args = get_args(option)
             several = "a tuple of" if args[-1] is Ellipsis else len(args)
             options.append(f"{several} {words_of(args[0])}")
         else:
@@ -101,14 +100,14 @@ def choices_of(function: Callable[..., Any]) -> dict[str, tuple[Any, Any, Any]]:
     return {
         name: (
             options_of(hint),
-            [word for option in options_of(hint) for word in typing.get_args(option)],
+            [word for option in options_of(hint) for word in get_args(option)],
             hint,
         )
         for name, hint in hints_of(function).items()
-        if {typing.get_origin(o) or o for o in options_of(hint)} <= narrow - {str, Mapping, tuple}
+        if {get_origin(o) or o for o in options_of(hint)} <= narrow - {str, Mapping, tuple}
         and not (
             name in ("return", "kernel", "seq_dim")
-            or any(typing.get_origin(option) is Sequence for option in options_of(hint))
+            or any(get_origin(option) is Sequence for option in options_of(hint))
         )
     }
 
@@ -118,11 +117,11 @@ def _fits(value: Any, hint: Any, failed: bool) -> bool:
 
     Before the call a number of another library is not asked for its value, which a tracer has not.
     """
-    kind = typing.get_origin(hint) or hint
+    kind = get_origin(hint) or hint
     if kind is Literal:
         # A text of NumPy or of an enumeration is a text, too; True is no 1.
         alike = str if isinstance(value, str) else type(value)
-        return any(type(one) is alike and value == one for one in typing.get_args(hint))
+        return any(type(one) is alike and value == one for one in get_args(hint))
     if kind is np.ndarray:
         return hasattr(value, "dtype") and hasattr(value, "shape")
     if kind not in NUMBERS:
@@ -139,7 +138,7 @@ def check_values(
     """Raise for the first value that its annotation, beside it, does not allow."""
     for name, (value, hint) in values.items():
         if not any(_fits(value, option, failed) for option in options_of(hint)):
-            words = [w for each in options_of(hint) for w in typing.get_args(each)]
+            words = [w for each in options_of(hint) for w in get_args(each)]
             near = closest(value, [word for word in words if isinstance(word, str)])
             spoken = isinstance(value, (str, int, float, types.NoneType))
             came = show(value) if spoken else f"a value of type {type(value).__name__}"

@@ -8,10 +8,9 @@ what a model does; a `Reading` is what somebody's file says about it.
 
 from __future__ import annotations
 
-import dataclasses
 import operator
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Literal, final, overload
 
 from posenc._core.errors import bad_position, bad_spec, suggest
@@ -301,13 +300,13 @@ class Reading(Value):
         """
         inside = f"{name}."
         layers = tuple(
-            dataclasses.replace(e, layer=e.layer.removeprefix(inside))
+            replace(e, layer=e.layer.removeprefix(inside))
             for e in of_part("Reading.part", [(entry.layer, entry) for entry in self], name)
         )
         return Reading(
             layers,
             notes=tuple(
-                dataclasses.replace(n, layer=n.layer.removeprefix(inside))
+                replace(n, layer=n.layer.removeprefix(inside))
                 for n in self.notes
                 if n.layer in ("", name) or n.layer.startswith(inside)
             ),

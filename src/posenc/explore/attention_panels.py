@@ -33,8 +33,7 @@ from posenc.plot.panels.grammar import (
     words,
 )
 from posenc.plot.panels.text import number, plural, present, signed, spread, whole
-from posenc.plot.views import attention
-from posenc.plot.views import sum as sums
+from posenc.plot.views import attention, sum as sums
 
 NUMBERS = 16  # of an output that are drawn
 

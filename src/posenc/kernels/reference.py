@@ -30,8 +30,7 @@ from posenc._core.arrays.lookups import overwrite
 from posenc._core.arrays.words import Halves, Words
 from posenc._core.numeric.phase import cos_sin as phase_cos_sin
 from posenc.encodings.api import RotarySpec, TableSpec
-from posenc.encodings.rotary.pairing import Pairing, advanced
-from posenc.encodings.rotary.pairing import turn as pairs_turned
+from posenc.encodings.rotary.pairing import Pairing, advanced, turn as pairs_turned
 from posenc.kernels.plans import difference, sides_of_move
 from posenc.kernels.requests import (
     Add,

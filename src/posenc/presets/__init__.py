@@ -13,8 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal, NamedTuple, NoReturn
 
-from posenc import positions as _positions
-from posenc import registry
+from posenc import positions as _positions, registry
 from posenc._core.calls import checked_call
 from posenc._core.errors import bad_argument, bad_spec, one_of, refuse_data, suggest
 from posenc._core.foreign import PACKAGES, Package

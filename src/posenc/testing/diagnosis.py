@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, final
 
 from posenc._core.spec.answers import Displayed
@@ -120,4 +119,4 @@ class Diagnosis(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types: the fields, and the verdict."""
-        return {"verdict": self.verdict, **dataclasses.asdict(self)}
+        return {"verdict": self.verdict, **asdict(self)}

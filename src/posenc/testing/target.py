@@ -27,15 +27,19 @@ from posenc._core.errors import (
 )
 from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject import Subject as Asked
-from posenc.detect.subject import asked
+from posenc.detect.subject import Subject as Asked, asked
 from posenc.detect.subject.arrays import carried, dtype_in, library_of, numbers, parts_of
 from posenc.detect.subject.calling import turn
 from posenc.detect.subject.code import instance, refuse_if
 from posenc.detect.subject.discovery import Found
-from posenc.detect.subject.forms import Form, Raised, native, numbered
-from posenc.detect.subject.forms import Inquiry as AskedOf
-from posenc.detect.subject.forms import call as call_of
+from posenc.detect.subject.forms import (
+    Form,
+    Inquiry as AskedOf,
+    Raised,
+    call as call_of,
+    native,
+    numbered,
+)
 from posenc.testing.places import places_of
 from posenc.testing.subject import (
     KINDS,

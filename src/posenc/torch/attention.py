@@ -13,8 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout as dropped
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import dropout as dropped, scaled_dot_product_attention
 
 from posenc._core.errors import bad_argument
 from posenc.encodings.api import BiasSpec, RelativeSpec

@@ -19,15 +19,13 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 import posenc
 from posenc import registry
 from posenc._core.io import files
 from posenc._core.spec.checks import small
-from posenc.detect.contract import files as contract_files
-from posenc.detect.contract import read
+from posenc.detect.contract import files as contract_files, read
 from posenc.detect.contract.contract import canonical, digest
 from posenc.detect.contract.files import text_of
 from posenc.scaling import DynamicNTK, Llama3, LongRoPE, YaRN

@@ -14,8 +14,8 @@ from safetensors.numpy import save_file
 
 import posenc
 from tests.detect.checkpoints import folder_of
-from tests.detect.facts.folders import FORMS as TABLES
 from tests.detect.facts.folders import (
+    FORMS as TABLES,
     LINEAR,
     YARN,
     bert,

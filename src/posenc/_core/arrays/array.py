@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays import array_mlx
-from posenc._core.arrays.array_mlx import is_mlx
 from posenc._core.arrays.words import Halves, halves
 from posenc._core.errors import bad_argument, bad_dtype
 from posenc._core.tracing import is_compiling
@@ -108,7 +107,7 @@ def namespace(x: Array, caller: str) -> Any:
         return compat
     if isinstance(x, (np.ndarray, np.generic)) and not isinstance(x, np.ma.MaskedArray):
         return _numpy()
-    if is_mlx(x):
+    if array_mlx.is_mlx(x):
         return array_mlx.namespace()
     if is_array(x) and not isinstance(x, np.ma.MaskedArray):
         from array_api_compat import array_namespace
@@ -262,7 +261,7 @@ def result_dtype(x: Array, caller: str) -> Any:
     """The dtype of `x`, which must be floating, as the result keeps it."""
     rectangular(caller, x)
     name = dtype_name(x.dtype)
-    floats = FLOATS[is_mlx(x) :]
+    floats = FLOATS[array_mlx.is_mlx(x) :]
     if name not in floats:
         raise bad_dtype(
             caller, f"an array of {' or '.join(floats)}", name,

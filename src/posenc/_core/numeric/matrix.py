@@ -9,10 +9,9 @@ out, or drawn from a seed by a rule that is the same on every machine.
 
 from __future__ import annotations
 
-import decimal
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from itertools import accumulate, chain, pairwise
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, NoReturn, Protocol, final
@@ -102,7 +101,7 @@ class PhaseMatrix(NamedTuple):
 
     def frequencies(self, *, cosine: bool = False) -> tuple[Decimal, ...]:
         """Radians per position of each pair, to about 45 digits."""
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             ladders = [self._rungs(a, cosine) for a in range(len(self.arrangement.axes))]
             return tuple(self._of_rungs(ladders, Decimal(0)))
 
@@ -327,7 +326,10 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 
 class FrequencyRows(Protocol):
-    """What gives a matrix of frequencies when asked, which is never while a graph is traced."""
+    """What gives a matrix of frequencies when asked, which is never while a graph is traced.
+
+    `DenseMatrix` asks within the decimal `context` of all constants.
+    """
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
@@ -354,7 +356,8 @@ class DenseMatrix(NamedTuple):
     def frequencies(self) -> tuple[tuple[Decimal, ...], ...]:
         """Radians per position, one row for each axis, to about 45 digits."""
         not_too_many("frequencies", "of them", self.axes * self.pairs, MOST_FREQUENCIES)
-        rows = self.rows.matrix(self.axes, self.pairs)
+        with localcontext(context()):
+            rows = self.rows.matrix(self.axes, self.pairs)
         for value in chain(*rows):
             if abs(value) > LARGEST_FREQUENCY:
                 raise bad_spec("frequencies", "up to 2**40 rad/position", f"{value:.3g}")

@@ -29,8 +29,7 @@ from typing import Any
 import numpy as np
 
 from posenc._core.arrays.array import device_of, has_int64, is_jax, is_torch, limits, marked
-from posenc._core.arrays.words import MASK, Halves, Words
-from posenc._core.arrays.words import words as split
+from posenc._core.arrays.words import MASK, Halves, Words, words as split
 from posenc._core.numeric.phase import Array, add, evaluate, joined, multiply, whole_turns
 
 

@@ -13,13 +13,13 @@ import numpy as np
 
 from posenc._core.arrays.array import (
     Array,
+    arange as _arange,
     concrete,
     device_of,
     is_array,
     library,
     namespace,
 )
-from posenc._core.arrays.array import arange as _arange
 from posenc._core.arrays.coordinates import integers
 from posenc._core.calls import checked_call, numpy_rules
 from posenc._core.errors import bad_argument

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import math
 import numbers
-import types
-import typing
 from collections.abc import Callable, Iterable, Mapping
-from types import MappingProxyType
-from typing import Any, Literal, NamedTuple
+from types import MappingProxyType, NoneType
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import numpy as np
 
@@ -91,8 +89,8 @@ def coerce(value: Any, hint: Any, caller: str) -> Any:
         fits, coerced = _fit(value, option, caller)
         if fits:
             return coerced
-    inside = [c for option in options_of(hint) for c in (option, *typing.get_args(option))]
-    inside += [word for option in inside for word in typing.get_args(option)]
+    inside = [c for option in options_of(hint) for c in (option, *get_args(option))]
+    inside += [word for option in inside for word in get_args(option)]
     words = [c for c in inside if isinstance(c, str)]
     kinds = [c for c in inside if isinstance(c, type) and c.__module__ != "builtins"]
     todo = value_advice(value, words, kinds)
@@ -111,15 +109,13 @@ def _object_for(name: str, kinds: list[type]) -> str:
 
 def _fit(value: Any, hint: Any, caller: str) -> tuple[bool, Any]:
     """Whether `value` can stand for `hint`, and the value in its canonical type."""
-    origin = typing.get_origin(hint)
-    if hint is types.NoneType:
+    origin = get_origin(hint)
+    if hint is NoneType:
         return value is None, None
     if origin is Literal:
-        return any(
-            type(value) is type(one) and value == one for one in typing.get_args(hint)
-        ), value
+        return any(type(value) is type(one) and value == one for one in get_args(hint)), value
     if origin is tuple:
-        return _fit_tuple(value, typing.get_args(hint), caller)
+        return _fit_tuple(value, get_args(hint), caller)
     if hint is bool:
         return isinstance(value, bool), value
     kind = NUMBERS.get(hint)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-import typing
-from typing import Any, Literal
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from posenc._core.spec.spec import Spec, Value
 
@@ -38,7 +37,7 @@ def why_no_json(candidate: Any) -> str:
     if needs and not hasattr(cls, needs):
         return f"it lacks phasors, or a {needs} that has them"
     try:
-        hints = typing.get_type_hints(cls)
+        hints = get_type_hints(cls)
     except NameError as error:
         return f"an annotation cannot be resolved ({error})"
     kind: Any = getattr(cls, "kind", None)
@@ -74,10 +73,10 @@ def _hides(cls: type, name: str) -> bool:
 
 def _is_plain(hint: Any) -> bool:
     """Whether JSON can hold all that an annotation allows, and `_fit` understands it."""
-    origin, inside = typing.get_origin(hint), typing.get_args(hint)
+    origin, inside = get_origin(hint), get_args(hint)
     if origin is Literal:
         return all(isinstance(choice, (bool, int, str)) for choice in inside)
-    if origin in (typing.Union, types.UnionType, tuple):
+    if origin in (Union, types.UnionType, tuple):
         return inside != () and all(_is_plain(arg) for arg in inside if arg is not Ellipsis)
     plain = (bool, int, float, str, types.NoneType)
     return hint in plain or (isinstance(hint, type) and issubclass(hint, Value))
@@ -89,9 +88,9 @@ def values_inside(cls: type[Value]) -> set[type[Value]]:
     def inside(hint: Any) -> set[type[Value]]:
         if isinstance(hint, type):
             return {hint} if issubclass(hint, Value) and dataclasses.is_dataclass(hint) else set()
-        return set().union(*(inside(arg) for arg in typing.get_args(hint)))
+        return set().union(*(inside(arg) for arg in get_args(hint)))
 
-    hints = typing.get_type_hints(cls)
+    hints = get_type_hints(cls)
     return set().union(
         *(inside(hints[field.name]) for field in dataclasses.fields(cls))  # type: ignore[arg-type]
     )

@@ -29,11 +29,11 @@ from posenc.cli.options.common import (
 from posenc.cli.options.encodings import (
     FIELDS,
     LARGEST_DIM,
+    OPTIONS as NAMED,
     EncodingChoice,
     fields_of,
     spec_from,
 )
-from posenc.cli.options.encodings import OPTIONS as NAMED
 from posenc.cli.options.places import grid_sides
 from posenc.cli.output.lines import print_json, print_lines
 from posenc.plot.draw.picture import FORMATS

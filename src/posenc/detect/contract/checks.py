@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from posenc import functional
-from posenc import positions as _positions
+from posenc import functional, positions as _positions
 from posenc._core.arrays.array import library
 from posenc._core.errors import PosencError
 from posenc._core.positions.builder import Positions

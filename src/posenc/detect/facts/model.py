@@ -19,7 +19,6 @@ from posenc._core.spec.answers import Displayed
 from posenc._core.spec.spec import Spec, Value
 from posenc.detect.explain import PAIRINGS, fitting, from_gguf, from_hf, in_words, part_at
 from posenc.detect.facts import arrays
-from posenc.detect.facts.arrays import of_tables, short
 from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.detect.facts.loaded import ENDINGS, opened, unused_modules
 from posenc.detect.facts.plan import conflicts, header_config, of_plan, of_records, stamped
@@ -120,7 +119,9 @@ class Facts(Displayed):
             unused = unused_modules(self.weights, arrays.holds_ladder)
             shapes = {k: v for k, v in shapes.items() if k.rpartition(".")[0] not in unused}
             numbers = [*ladders(shapes)]
-        rows = of_tables(shapes, lambda key, begin, count: tensors[key].numbers(begin, count))
+        rows = arrays.of_tables(
+            shapes, lambda key, begin, count: tensors[key].numbers(begin, count)
+        )
         return (*arrays.of_shapes(shapes), *numbers, *rows)
 
     @functools.cached_property
@@ -205,7 +206,7 @@ class Facts(Displayed):
     def _cut(self) -> Iterator[Contradiction]:
         """Tables of cosines that end before the length of the config."""
         for fact in (fact for fact in self.headers if fact.name == "length"):
-            if entry := short(fact.value, arrays.named(self.plan, fact.rests_on)):
+            if entry := arrays.short(fact.value, arrays.named(self.plan, fact.rests_on)):
                 stated = next(one for one in self.of("length") if one.layer == entry.label)
                 yield Contradiction(stated, fact, arrays.MEND)
 

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError
+from posenc._core.grouping import grouped
 from posenc.detect.contract.comparison.fields import changed, words
 from posenc.detect.contract.comparison.why import why
-from posenc.detect.fit import tolerances, turns
-from posenc.detect.fit import words as sentences
+from posenc.detect.fit import tolerances, turns, words as sentences
 from posenc.detect.fit.ladders import BASES
 from posenc.detect.fit.rotations.pairs import NotARotationError, Turns
 from posenc.detect.fit.rotations.rotation import rotations_of
@@ -85,10 +85,9 @@ def compare(turned: TensorTurns, question: TurnQuestion) -> tuple[HeadReading, l
         (_read(group, question) for group in turned.groups),
         key=lambda one: (-len(one.group.heads), len(one.faults)),
     )
-    heads: dict[TensorFault, list[int]] = {}
-    for reading in readings:
-        for fault in reading.faults:
-            heads.setdefault(fault, []).extend(reading.group.heads)
+    heads = grouped(
+        (fault, head) for one in readings for fault in one.faults for head in one.group.heads
+    )
     return readings[0], [
         fault._replace(heads=() if len(own) == turned.heads else tuple(sorted(own)))
         for fault, own in heads.items()

@@ -28,8 +28,7 @@ from posenc.detect.facts import facts
 from posenc.detect.facts.plan import head_width
 from posenc.detect.fit import tolerances
 from posenc.detect.fit.ladders import BASES
-from posenc.detect.fit.turns import PairTurns, allowed, of_rotations
-from posenc.detect.fit.turns import expected as expected_turns
+from posenc.detect.fit.turns import PairTurns, allowed, expected as expected_turns, of_rotations
 from posenc.detect.trace.compared import pairs_of
 from posenc.detect.trace.expected import ExpectedPlaces, expectations, of_queries, places_of
 from posenc.detect.trace.findings import Seen, judge

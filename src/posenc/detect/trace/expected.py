@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import DataError, PosencError, refuse
+from posenc._core.grouping import grouped
 from posenc._core.io.inputs import load
-from posenc._core.reading import Layer, Reading
+from posenc._core.reading import Reading
 from posenc._core.spec.plan import Plan
 from posenc._core.spec.spec import Spec
 from posenc.detect.contract.contract import Contract, Part
@@ -138,10 +139,11 @@ def _of_traced(layer: Any) -> Expected:
 
 def _of_reading(reading: Reading, name: str) -> Expectations:
     several = any("." in entry.layer for entry in reading)
-    parts: dict[str, list[Layer]] = {}
-    for entry in reading:
-        part = entry.layer.partition(".")[0] if several else ""
-        parts.setdefault(part, []).extend(() if entry.attention else (entry,))
+    parts = grouped(
+        (entry.layer.partition(".")[0] if several else "", entry)
+        for entry in reading
+        if not entry.attention
+    )
     return Expectations(
         name,
         {n: functools.partial(_of_entries, Reading(tuple(own))) for n, own in parts.items()}

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import KW_ONLY, dataclass
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any, ClassVar, Literal, final
 
 import numpy as np
@@ -113,7 +112,7 @@ class FoPE(HeadedRotarySpec):
     @property
     def waves(self) -> tuple[Decimal, ...]:
         """The frequencies that finish a turn within the trained length."""
-        with decimal.localcontext(context()):
+        with localcontext(context()):
             least = 2 * pi() / self.length
             rungs = Ladder().rungs(self.base, count=self.pairs, width=self.dim)
             return tuple(f for f in rungs if f >= least)

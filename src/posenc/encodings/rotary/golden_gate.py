@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
@@ -17,7 +16,6 @@ from posenc.encodings.rotary.base import (
     Ladder,
     PairingField,
     SpatialRotarySpec,
-    context,
     distinct,
     even_width,
     positive,
@@ -119,15 +117,14 @@ class _DirectionWaves(NamedTuple):
         """The frequencies in radians per unit: a row for each axis, head by head."""
         count = pairs // self.heads
         resting = round(self.still * count)
-        with decimal.localcontext(context()):
-            ratio = Decimal(self.lowest) / Decimal(self.highest)
-            turning = count - resting
-            rungs = Ladder(denominator="n-1").rungs(ratio, count=turning, width=2 * turning)
-            sizes = [Decimal(0)] * resting + [Decimal(self.lowest) * f for f in rungs]
-            along = [_direction(i + 1, axes) for i in range(pairs)]
-            return [
-                [sizes[i % count] * Decimal(u[a]) for i, u in enumerate(along)] for a in range(axes)
-            ]
+        ratio = Decimal(self.lowest) / Decimal(self.highest)
+        turning = count - resting
+        rungs = Ladder(denominator="n-1").rungs(ratio, count=turning, width=2 * turning)
+        sizes = [Decimal(0)] * resting + [Decimal(self.lowest) * f for f in rungs]
+        along = [_direction(i + 1, axes) for i in range(pairs)]
+        return [
+            [sizes[i % count] * Decimal(u[a]) for i, u in enumerate(along)] for a in range(axes)
+        ]
 
 
 def _direction(i: int, axes: int) -> list[float]:

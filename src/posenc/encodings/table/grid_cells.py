@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import decimal
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.numeric.ladder import Ladder, context
+from posenc._core.numeric.ladder import Ladder
 from posenc._core.numeric.matrix import DenseMatrix
 from posenc.encodings.table.base import Array, Constants, Example, TableSpec, columns, positive
 
@@ -110,12 +109,9 @@ class _GridWaves(NamedTuple):
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per unit: two rows of `pairs`."""
-        with decimal.localcontext(context()):
-            shortest, longest = Decimal(self.shortest), Decimal(self.longest)
-            count = pairs // 3
-            ladder = Ladder(denominator="n-1").rungs(
-                longest / shortest, count=count, width=2 * count
-            )
-            half, height = Decimal("0.5"), Decimal(3).sqrt() / 2
-            directions = ((Decimal(1), Decimal(0)), (-half, height), (-half, -height))
-            return [[u[a] * f / shortest for f in ladder for u in directions] for a in range(axes)]
+        shortest, longest = Decimal(self.shortest), Decimal(self.longest)
+        count = pairs // 3
+        ladder = Ladder(denominator="n-1").rungs(longest / shortest, count=count, width=2 * count)
+        half, height = Decimal("0.5"), Decimal(3).sqrt() / 2
+        directions = ((Decimal(1), Decimal(0)), (-half, height), (-half, -height))
+        return [[u[a] * f / shortest for f in ladder for u in directions] for a in range(axes)]

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import decimal
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
 from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.numeric.ladder import Ladder, context, pi
+from posenc._core.numeric.ladder import Ladder, pi
 from posenc._core.numeric.matrix import DenseMatrix
 from posenc.encodings.table.base import (
     AROUND,
@@ -138,13 +137,10 @@ class _AngleWaves(NamedTuple):
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
         """Radians per unit: a row for each angle."""
-        with decimal.localcontext(context()):
-            unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
-            shortest, longest = Decimal(self.shortest), Decimal(self.longest)
-            count = pairs // 2 - 1
-            ladder = Ladder(denominator="n-1").rungs(
-                longest / shortest, count=count, width=2 * count
-            )
-            waves = [unit * f / shortest for f in ladder] + [unit]
-            still = [Decimal(0)] * (count + 1)
-            return [waves + still, still + waves]
+        unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
+        shortest, longest = Decimal(self.shortest), Decimal(self.longest)
+        count = pairs // 2 - 1
+        ladder = Ladder(denominator="n-1").rungs(longest / shortest, count=count, width=2 * count)
+        waves = [unit * f / shortest for f in ladder] + [unit]
+        still = [Decimal(0)] * (count + 1)
+        return [waves + still, still + waves]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
 import math
 from dataclasses import KW_ONLY, dataclass
 from decimal import Decimal
@@ -10,7 +9,7 @@ from typing import Any, Literal, NamedTuple, final
 
 import numpy as np
 
-from posenc._core.numeric.ladder import context, pi
+from posenc._core.numeric.ladder import pi
 from posenc._core.numeric.matrix import DenseMatrix
 from posenc.encodings.table.base import AROUND, Array, Constants, Example, TableSpec, around
 
@@ -126,10 +125,9 @@ class _Multiples(NamedTuple):
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:  # noqa: ARG002
         """Radians per unit: a row for each angle."""
-        with decimal.localcontext(context()):
-            unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
-            zero, count = Decimal(0), pairs - 1
-            return [[m * unit for m in range(count)] + [zero], [zero] * count + [unit]]
+        unit = pi() / 180 if self.unit == "degrees" else Decimal(1)
+        zero, count = Decimal(0), pairs - 1
+        return [[m * unit for m in range(count)] + [zero], [zero] * count + [unit]]
 
 
 def _legendre(x: Array, y: Array, degrees: int, xp: Any) -> list[list[Array]]:

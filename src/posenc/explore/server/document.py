@@ -18,8 +18,7 @@ from urllib.parse import parse_qsl, urlsplit
 import numpy as np
 
 from posenc._core.errors import bad_argument, refuse_data
-from posenc.explore.frame import SERIES, header_of
-from posenc.explore.frame import VIEWS as EVERY
+from posenc.explore.frame import SERIES, VIEWS as EVERY, header_of
 from posenc.explore.page import opened
 from posenc.explore.server.assets import whole
 from posenc.explore.server.bundle import MORE, SCRIPT, STYLE, together

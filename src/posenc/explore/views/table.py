@@ -41,8 +41,7 @@ from posenc.plot.panels.text import count, number, present, signed, whole
 from posenc.plot.raster import Tile, arranged, tile_of
 from posenc.plot.response import reduced
 from posenc.plot.views.table import TableCell, cell, heatmap
-from posenc.plot.views.waves import Curve, around_each, curve_of, unresolved
-from posenc.plot.views.waves import series as curve
+from posenc.plot.views.waves import Curve, around_each, curve_of, series as curve, unresolved
 
 PARTS = switch("parts", "What it is made of", hint="Beside the sinusoids nearest to it.")
 SHAPE = ViewShape(

@@ -28,7 +28,6 @@ from posenc.plot.panels.grammar import (
 )
 from posenc.plot.panels.text import count, number, plural, signed, whole
 from posenc.plot.views import counter, wavelengths, waves
-from posenc.plot.views.waves import curve_of
 
 SHAPE = ViewShape(
     "waves",
@@ -90,7 +89,7 @@ def _curves(scene: Scene, table: TableSource, rows: tuple[int, int]) -> list[Pan
     more: dict[str, Any] = {"params": scene.a.params, "length": rows[1]}
     data = waves.data(scene.a.spec, None, rows, pixels=scene.width, **more)
     curves = (
-        curve_of(table, scene["j"], rows, pixels=scene.width),
+        waves.curve_of(table, scene["j"], rows, pixels=scene.width),
         *[curve for curve in data.curves if curve.dim != scene["j"]],
     )
     at = table.values(np.array([scene["p"]]), np.array([curve.dim for curve in curves]))[0]

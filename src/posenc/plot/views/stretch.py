@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from posenc._core.errors import PosencError, suggest
-from posenc.detect.extend.rules import FAST, Baseline, Effect, effect
-from posenc.detect.extend.rules import RULES as EXTENDING
+from posenc.detect.extend.rules import FAST, RULES as EXTENDING, Baseline, Effect, effect
 from posenc.encodings.rotary.rope import RoPE
 from posenc.functional import wavelengths
 from posenc.plot.columns import Table
@@ -27,7 +26,6 @@ from posenc.plot.panels.grammar import (
 from posenc.plot.panels.text import brief, count, number, plural, present, whole
 from posenc.plot.rows import refuse, require
 from posenc.plot.views import loss as measured
-from posenc.plot.views.loss import LossView
 from posenc.plot.views.wavelengths import PAIRS
 
 LARGEST_FACTOR = 2**20
@@ -91,7 +89,7 @@ class Stretch:
     title: str
     caption: tuple[str, ...]
     plain: RoPE
-    loss: LossView | None = None
+    loss: measured.LossView | None = None
 
 
 def data(

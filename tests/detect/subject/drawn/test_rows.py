@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import event, given
-from hypothesis import strategies as st
+from hypothesis import event, given, strategies as st
 
 import posenc
 from tests.detect.subject.loops import CALLS, Row, Slopes, Waves, answer, off, slopes

@@ -9,8 +9,7 @@ from posenc._core.io.checkpoints.safetensors_model import (
 )
 from posenc._core.io.checkpoints.store import open_store
 from posenc._core.io.headers import MOST_ENTRIES, Array, ArrayStore
-from posenc._core.io.inputs import CONFIG_FILE as CONFIG
-from posenc._core.io.inputs import folder_of, load
+from posenc._core.io.inputs import CONFIG_FILE as CONFIG, folder_of, load
 
 __all__ = [
     "CONFIG",

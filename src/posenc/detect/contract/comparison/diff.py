@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any, Literal, final
 
 from posenc._core.calls import checked_call
@@ -187,7 +186,7 @@ class Comparison(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """In plain JSON types: the fields, and the verdict."""
-        fields = dataclasses.asdict(self)
+        fields = asdict(self)
         return {"verdict": self.verdict, "differences": fields.pop("rows"), **fields}
 
 

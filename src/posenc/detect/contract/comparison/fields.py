@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import typing
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -234,7 +233,7 @@ def _changes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any,
         value = value[0]
     if not isinstance(value, Value):
         return
-    hints = typing.get_type_hints(type(value))
+    hints = get_type_hints(type(value))
     for field in dataclasses.fields(value):  # type: ignore[arg-type]
         current, places = getattr(value, field.name), (*path, field.name)
         yield from _changes(current, places)
@@ -250,9 +249,9 @@ def _changes(value: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[Any, Any,
 
 
 def _choices(hint: Any) -> list[str]:
-    if typing.get_origin(hint) is Literal:
-        return [choice for choice in typing.get_args(hint) if isinstance(choice, str)]
-    return [choice for part in typing.get_args(hint) for choice in _choices(part)]
+    if get_origin(hint) is Literal:
+        return [choice for choice in get_args(hint) if isinstance(choice, str)]
+    return [choice for part in get_args(hint) for choice in _choices(part)]
 
 
 def _numbers(current: float, default: Any) -> dict[Any, str]:

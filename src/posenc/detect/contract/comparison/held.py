@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from posenc import functional
-from posenc import positions as positions_
+from posenc import functional, positions as positions_
 from posenc.detect.contract.checks import row_bounds
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import explained_by, words

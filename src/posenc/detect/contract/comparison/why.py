@@ -17,8 +17,7 @@ from posenc._core.io.files import rounded
 from posenc._core.numeric.ladder import Ladder
 from posenc.detect.contract.comparison.diff import Difference
 from posenc.detect.contract.comparison.fields import value_of, variants, words
-from posenc.detect.fit import tolerances, turns
-from posenc.detect.fit import words as sentences
+from posenc.detect.fit import tolerances, turns, words as sentences
 from posenc.detect.fit.frequencies import SINGLE, departures, fit_frequencies, tolerance_of
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.encodings.rotary.rope import RoPE

@@ -22,8 +22,7 @@ from posenc.detect.explain.config.view import (
     unsettled_if,
 )
 from posenc.detect.explain.rotary.scaling_rules import yarn_magnitude
-from posenc.presets import fill
-from posenc.presets import row as preset_row
+from posenc.presets import fill, row as preset_row
 from posenc.presets.row_types_gguf import GgufRotaryRule
 
 DEFAULT_BASE = 10_000.0  # of the format: files leave the key out for it
