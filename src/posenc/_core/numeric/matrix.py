@@ -326,7 +326,7 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 
 class FrequencyRows(Protocol):
-    """What gives frequencies when asked: in the decimal `context`, never while a graph is traced."""
+    """What gives frequencies when asked, in the decimal `context` and in no traced graph."""
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""
