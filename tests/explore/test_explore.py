@@ -482,6 +482,19 @@ def test_the_terms_of_a_rotation_add_up_to_the_score(pairing):
     assert fact(header, "both 1,000 later") == fact(header, "q · k")
 
 
+def test_dials_say_how_many_pairs_they_leave_out():
+    titles = [panel(shown(v="rotate", d=d)[0], "dials")["title"] for d in ("16", "64")]
+    assert ["8 of 32" in title for title in titles] == [False, True]
+    assert panel(shown(v="rotate", d="2")[0], "scores")["caption"].startswith("Of one pair")
+
+
+def test_a_stretch_by_one_changes_nothing_and_says_so():
+    header, _ = shown(v="stretch", f="1")
+    assert header["lead"].startswith("The new length is the trained one")
+    assert "they stretch" not in json.dumps(header["readout"])
+    assert "Shaded" in panel(shown(v="stretch", loss="1")[0], "loss")["caption"]
+
+
 def test_dials_are_the_library_s_cosines_and_sines():
     header, _ = shown(v="rotate", d="16", m="7", off="4")
     rope = posenc.RoPE(16, pairing="half")
@@ -717,6 +730,22 @@ def test_two_tables_share_a_scale_and_have_a_difference():
     assert words.number(largest) in panel(header, "table")["caption"]
 
 
+def test_what_is_said_of_a_alone_says_so():
+    b = {"b.enc": "rope", "b.n": "500"}
+    waves = shown(v="waves", d="32", L="99", **b)[0]
+    assert panel(waves, "wave-0")["title"].startswith("A: dimension 21: cos of pair 10, λ")
+    assert panel(waves, "wavelengths")["title"] == "wavelength of each pair, in positions (log)"
+    controls = {c["key"]: c["label"] for c in waves["controls"]}
+    assert (controls["n"], controls["b.n"]) == ("Base n", "B: Base n")
+    bands = [m for m in panel(shown(v="stretch", **b)[0], "stretch")["marks"] if m["text"]]
+    assert [band["text"] for band in bands] == ["A: 18 slow pairs"]
+    one = panel(shown(v="bias", **{"b.enc": "t5"})[0], "matrices")["cells"]
+    assert {cell["scale"] for cell in one} == {""}
+    assert {cell["scale"] for cell in panel(shown(v="bias")[0], "matrices")["cells"]} == {
+        "share of its largest"
+    }
+
+
 def test_tables_of_two_widths_are_compared_without_a_difference():
     header, _ = shown(v="table", d="32", L="40", **{"b.enc": "sinusoidal", "b.d": "16"})
     assert [c["title"] for c in panel(header, "table")["cells"]] == ["A", "B"]
@@ -823,6 +852,10 @@ def test_a_softmax_has_one_scale_for_all_rows_and_heads():
         assert (cell["low"], cell["high"]) == ("0", words.number(data.limit))
         known = palette.shares(values, data.limit)
         np.testing.assert_array_equal(arrays[cell["tile"]], known)
+    assert spoken(fact(header, "Attention")) == pytest.approx(data.values[0, 39, 28], rel=1e-2)
+    whole = fact(shown(v="bias", softmax="1", mask="0", L="40")[0], "Attention")
+    powers = np.exp(posenc.bias(posenc.ALiBi(heads=8), 40, dtype="float64")[0, 39])
+    assert spoken(whole) == pytest.approx(powers[28] / powers.sum(), rel=1e-2)
 
 
 @pytest.mark.parametrize(("m", "off"), [(7, 4), (900, 200), (900, 700), (3, -20)])

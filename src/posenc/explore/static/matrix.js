@@ -1,7 +1,7 @@
 /** Small multiples: heatmaps side by side on one scale. */
 
 import { el, place, put, rebuild, resize, svg, whenChanged } from "./dom.js";
-import { axisX, axisY } from "./marks.js";
+import { axisX, axisY, marksOf } from "./marks.js";
 import { Pointer } from "./pointer.js";
 import { Legend, drawTile } from "./raster.js";
 
@@ -35,7 +35,7 @@ class Multiple {
     const axes = rim.bottom > 1
       ? [...axisX({ ...panel.x, label: "" }, scales.x, box, "bottom"), ...axisY(panel.y, scales.y, box, { turned: false })]
       : [];
-    this.over.replaceChildren(...axes, ...this.cursor(panel, scales, box));
+    this.over.replaceChildren(...axes, ...marksOf(panel.lines, scales, box), ...this.cursor(panel, scales, box));
     place(this.root, { width });
     this.title.textContent = panel.title;
     this.root.classList.toggle("chosen", Boolean(panel.chosen));
