@@ -107,6 +107,7 @@ ODD = {
     1280: (
         *("v=rotate&d=2", "v=rotate&d=8", "v=stretch&f=1", "v=stretch&f=2", "v=distance"),
         "v=waves&d=8&n=16&L=256",
+        "v=attention&sum=1&enc=sinusoidal&text=a%20quick%20brown%20extraordinary%20fox",
         "v=layers&b.enc=plan:gemma3:global",
     ),
     390: ("v=waves&counter=1", "v=rotate&d=8"),

@@ -369,6 +369,10 @@ def test_wavelengths_are_the_library_s():
     assert fact(header, "No full turn") == f"{(expected > 100).sum()} of 32"
 
 
+def test_many_pairs_are_counted_in_thousands():
+    assert "32,768 of 32,768 pairs" in shown(v="waves", d="65536", L="16777216")[0]["lead"]
+
+
 def test_a_click_on_a_pair_leads_to_its_first_channel():
     header, arrays = shown(v="waves", d="8", order="sin_cos")
     assert arrays[panel(header, "wavelengths")["x"]["to"]].tolist() == [0, 1, 2, 3]

@@ -239,5 +239,4 @@ export class Controls {
       if (part) this.complain(part, { ...problem, held: true });
     }
   }
-
 }

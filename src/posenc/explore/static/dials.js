@@ -78,8 +78,7 @@ export function dialBlock(dial, frame) {
 /** The hands of the first dial, if all dials name theirs alike: then one legend serves them all. */
 function sharedHands(dials) {
   const names = dials.map(({ hands }) => JSON.stringify(hands.map(([, , style, text]) => [style, text])));
-  const alike = names.every((name) => name === names[0]);
-  return alike ? dials[0].hands.filter(([, , , text]) => text) : [];
+  return names.every((name) => name === names[0]) ? dials[0].hands.filter(([, , , text]) => text) : [];
 }
 
 /** Lets the tip of an arrow be led around its dial, and the cursor move as far as that turns. */

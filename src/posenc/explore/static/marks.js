@@ -3,7 +3,7 @@
 import { svg, textWidth } from "./dom.js";
 import { readable } from "./scale.js";
 
-const ROOM = 18; // pixels that the name of a line across takes
+const ROOM = 18; // pixels of a name
 
 /** A text with the page's colour behind it, to be read over a picture. */
 export function label(x, y, text, kind = "", anchor = "start") {

@@ -87,7 +87,7 @@ export class Strips {
     const middle = box.top + this.tall / 2 + 4;
     const cell = box.width / box.cells;
     const centre = (index) => box.left + (index + 0.5) * cell;
-    // A label that would be cut lies over its row.
+    // What would be cut lies over its row.
     const cut = textWidth(strip.label) > box.left - 8;
     layer.append(label(cut ? 0 : box.left - 8, middle, strip.label, cut ? "over" : "strong", cut ? "start" : "end"));
     if (first && panel.columns.length) {
