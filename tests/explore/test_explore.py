@@ -497,6 +497,8 @@ def test_a_stretch_by_one_changes_nothing_and_says_so():
     assert header["lead"].startswith("The new length is the trained one")
     assert "they stretch" not in json.dumps(header["readout"])
     assert "Shaded" in panel(shown(v="stretch", loss="1")[0], "loss")["caption"]
+    parts = shown(v="table", parts="1", j="3")[0]
+    assert panel(parts, "nearest")["caption"].endswith("In red: dimension 3.")
 
 
 def test_dials_are_the_library_s_cosines_and_sines():
@@ -732,6 +734,15 @@ def test_two_tables_share_a_scale_and_have_a_difference():
     assert [cell["title"] for cell in cells] == ["A", "B", f"A − B, ±{words.number(largest, 3)}"]
     assert header["compare"] == {"a": "Sinusoidal(32)", "b": "Sinusoidal(32, base=100.0)"}
     assert words.number(largest) in panel(header, "table")["caption"]
+
+
+def test_losses_of_trained_models_are_compared_with_no_encoding():
+    alone, beside = (
+        shown(v="stretch", loss="1", **b)[0] for b in ({}, {"b.enc": "rope", "b.n": "500"})
+    )
+    assert (alone["compares"], beside["compare"]) == (False, None)
+    assert beside["lead"] == alone["lead"]
+    assert beside["address"]["b.n"] == "500"  # for the picture of the rules
 
 
 def test_what_is_said_of_a_alone_says_so():

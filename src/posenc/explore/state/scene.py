@@ -158,7 +158,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         shape=shape,
         values=reader.values,
         a=a,
-        b=b,
+        b=None if reader.values.get("loss") else b,  # of the models that were trained alone
         theme=theme,
         width=width,
         height=height,
