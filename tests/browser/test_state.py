@@ -127,6 +127,24 @@ def test_a_mistake_keeps_the_picture_and_is_told_at_its_field(site: Site) -> Non
     ).any()
 
 
+def test_a_mistake_of_an_address_shows_what_is_drawn(site: Site) -> None:
+    site.open("v=table&d=0")
+    assert site.value("d") == "1"
+    assert "at least 1" in site.page.locator("#problem-d").inner_text()
+    site.open("v=attention&qk=random&d=7")
+    assert site.value("d") == "64"
+
+
+def test_keys_are_named_where_they_do_something(site: Site) -> None:
+    does = {"table": "cursor find compare", "scene": "cursor", "layers": "compare"}
+    for view, keys in does.items():
+        site.open(f"v={view}")
+        named = site.page.locator("#foot [data-does]:visible").evaluate_all(
+            "all => all.map((one) => one.dataset.does)"
+        )
+        assert named == keys.split(), view
+
+
 def test_compare_pins_and_ends(site: Site) -> None:
     site.open("v=table&d=32&L=64")
     page = site.page

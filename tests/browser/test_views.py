@@ -83,6 +83,47 @@ def faults(page: Any, view: str, panels: np.ndarray) -> list[str]:
     return [f"not: {what}" for what, holds in right.items() if not holds]
 
 
+# Texts of a picture that lie on each other or begin before it, dials that meet, tables cut short.
+UNREADABLE = """() => {
+  const wrong = [];
+  const all = (name) => [...document.querySelectorAll(`#panels ${name}`)];
+  const meet = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+    && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+  for (const picture of [...all("svg.axes"), ...all(".dials")]) {
+    const left = picture.closest(".figure").getBoundingClientRect().left - 4;
+    const name = picture.matches(".dials") ? ".dial" : "text:not([transform])";
+    const parts = [...picture.querySelectorAll(name)].map((one) =>
+      ({ text: one.textContent, box: one.getBoundingClientRect() }));
+    parts.forEach(({ text, box }, n) => {
+      if (box.left < left) wrong.push(`cut: ${text}`);
+      const met = parts.slice(n + 1).filter((other) => meet(box, other.box));
+      wrong.push(...met.map((other) => `${text} on ${other.text}`));
+    });
+  }
+  const wide = all(".scroll").filter((one) => one.scrollWidth > one.clientWidth + 1);
+  return [...wrong, ...wide.map((one) => `wide: ${one.textContent.slice(0, 60)}`)];
+}"""
+ODD = {
+    1280: (
+        *("v=rotate&d=2", "v=rotate&d=8", "v=stretch&f=1", "v=stretch&f=2", "v=distance"),
+        "v=waves&d=8&n=16&L=256",
+        "v=attention&sum=1&enc=sinusoidal&text=a%20quick%20brown%20extraordinary%20fox",
+        "v=layers&b.enc=plan:gemma3:global",
+    ),
+    390: ("v=waves&counter=1", "v=rotate&d=8"),
+}
+
+
+def test_nothing_lies_on_another_or_is_cut(open_shared: Callable[..., Site], server: str) -> None:
+    wrong = {}
+    for width, states in ODD.items():
+        site = open_shared(server, {"width": width, "height": 900})
+        for state in states:
+            site.open(state, more=False)
+            wrong[width, state] = site.page.evaluate(UNREADABLE)
+    assert not any(wrong.values()), wrong
+
+
 # --- the pixels of the heatmap --------------------------------------------------------------------
 
 READ = """canvas => {

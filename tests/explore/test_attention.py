@@ -379,7 +379,7 @@ def test_the_python_of_a_file_runs(tmp_path, monkeypatch):
     names = {}
     exec(header["python"], names)
     assert (
-        f"largest change {float(names['view'].change):.1e}"[:18]
+        f"change by up to {float(names['view'].change):.1e}"[:19]
         in header["panels"][1]["cells"][2]["note"]
     )
     np.testing.assert_array_equal(names["k"], sides["k"][1])
@@ -445,12 +445,21 @@ def test_the_vectors_of_few_widths_are_kept():
     assert content._projections.cache_info().currsize == 4
 
 
+def test_a_mirror_image_is_no_bag_of_words():
+    state = {"qk": "random", "text": "John likes Jane", "perm": "2.1.0"}
+    cells = page(**state)[0]["panels"][1]["cells"]
+    assert [cell["outcome"].partition(" (")[0] for cell in (cells[0], cells[3])] == [
+        "The same outputs, a bag of words",
+        "The same outputs",
+    ]
+
+
 def test_a_small_change_is_never_called_none():
     for prec in ("float32", "float64"):
         cells = page(shift="4096", prec=prec)[0]["panels"][1]["cells"]
         assert "× 10⁻" in cells[2]["note"]
-        assert cells[0]["note"].endswith("no change, the same bits.")
-        assert re.search(r"largest change [1-9]", cells[1]["note"])
+        assert cells[0]["note"].endswith("scores keep the same bits.")
+        assert re.search(r"change by up to [1-9]", cells[1]["note"])
 
 
 @pytest.mark.parametrize("source", ["random", "previous", "content"])

@@ -368,6 +368,10 @@ def test_wavelengths_are_the_library_s():
     assert fact(header, "No full turn") == f"{(expected > 100).sum()} of 32"
 
 
+def test_many_pairs_are_counted_in_thousands():
+    assert "32,768 of 32,768 pairs" in shown(v="waves", d="65536", L="16777216")[0]["lead"]
+
+
 def test_a_click_on_a_pair_leads_to_its_first_channel():
     header, arrays = shown(v="waves", d="8", order="sin_cos")
     assert arrays[panel(header, "wavelengths")["x"]["to"]].tolist() == [0, 1, 2, 3]
@@ -479,6 +483,21 @@ def test_the_terms_of_a_rotation_add_up_to_the_score(pairing):
     later, _ = shown(v="rotate", d="16", pairing=pairing, m="9700", off="12")
     assert fact(later, "q · k") == fact(header, "q · k")
     assert fact(header, "both 1,000 later") == fact(header, "q · k")
+
+
+def test_dials_say_how_many_pairs_they_leave_out():
+    titles = [panel(shown(v="rotate", d=d)[0], "dials")["title"] for d in ("16", "64")]
+    assert ["8 of 32" in title for title in titles] == [False, True]
+    assert panel(shown(v="rotate", d="2")[0], "scores")["caption"].startswith("Of one pair")
+
+
+def test_a_stretch_by_one_changes_nothing_and_says_so():
+    header, _ = shown(v="stretch", f="1")
+    assert header["lead"].startswith("The new length is the trained one")
+    assert "they stretch" not in json.dumps(header["readout"])
+    assert "Shaded" in panel(shown(v="stretch", loss="1")[0], "loss")["caption"]
+    parts = shown(v="table", parts="1", j="3")[0]
+    assert panel(parts, "nearest")["caption"].endswith("In red: dimension 3.")
 
 
 def test_dials_are_the_library_s_cosines_and_sines():
@@ -716,6 +735,31 @@ def test_two_tables_share_a_scale_and_have_a_difference():
     assert words.number(largest) in panel(header, "table")["caption"]
 
 
+def test_losses_of_trained_models_are_compared_with_no_encoding():
+    alone, beside = (
+        shown(v="stretch", loss="1", **b)[0] for b in ({}, {"b.enc": "rope", "b.n": "500"})
+    )
+    assert (alone["compares"], beside["compare"]) == (False, None)
+    assert beside["lead"] == alone["lead"]
+    assert beside["address"]["b.n"] == "500"  # for the picture of the rules
+
+
+def test_what_is_said_of_a_alone_says_so():
+    b = {"b.enc": "rope", "b.n": "500"}
+    waves = shown(v="waves", d="32", L="99", **b)[0]
+    assert panel(waves, "wave-0")["title"].startswith("A: dimension 21: cos of pair 10, λ")
+    assert panel(waves, "wavelengths")["title"] == "wavelength of each pair, in positions (log)"
+    controls = {c["key"]: c["label"] for c in waves["controls"]}
+    assert (controls["n"], controls["b.n"]) == ("Base n", "B: Base n")
+    bands = [m for m in panel(shown(v="stretch", **b)[0], "stretch")["marks"] if m["text"]]
+    assert [band["text"] for band in bands] == ["A: 18 slow pairs"]
+    one = panel(shown(v="bias", **{"b.enc": "t5"})[0], "matrices")["cells"]
+    assert {cell["scale"] for cell in one} == {""}
+    assert {cell["scale"] for cell in panel(shown(v="bias")[0], "matrices")["cells"]} == {
+        "share of its largest"
+    }
+
+
 def test_tables_of_two_widths_are_compared_without_a_difference():
     header, _ = shown(v="table", d="32", L="40", **{"b.enc": "sinusoidal", "b.d": "16"})
     assert [c["title"] for c in panel(header, "table")["cells"]] == ["A", "B"]
@@ -822,6 +866,10 @@ def test_a_softmax_has_one_scale_for_all_rows_and_heads():
         assert (cell["low"], cell["high"]) == ("0", words.number(data.limit))
         known = palette.shares(values, data.limit)
         np.testing.assert_array_equal(arrays[cell["tile"]], known)
+    assert spoken(fact(header, "Attention")) == pytest.approx(data.values[0, 39, 28], rel=1e-2)
+    whole = fact(shown(v="bias", softmax="1", mask="0", L="40")[0], "Attention")
+    powers = np.exp(posenc.bias(posenc.ALiBi(heads=8), 40, dtype="float64")[0, 39])
+    assert spoken(whole) == pytest.approx(powers[28] / powers.sum(), rel=1e-2)
 
 
 @pytest.mark.parametrize(("m", "off"), [(7, 4), (900, 200), (900, 700), (3, -20)])

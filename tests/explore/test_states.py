@@ -422,6 +422,7 @@ SET = [
     {"v": "attention", "e2": "none", "e4": "rope", "enc": "lrpe"},
     {"v": "waves", "counter": "1"},
     {"v": "distance", "log": "1", "enc": "rope"},
+    {"v": "rotate", "enc": "preset:glm-5-indexer"},  # of one layout
     {"v": "bias", "softmax": "1", "mask": "0"},
 ]
 OTHERS = [

@@ -12,10 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from tools import learn_pages
-from tools.pages import shelf
+from tools.pages import explorer_pictures, shelf
 
 import posenc
 from posenc.learn import lesson, lessons, page, topics
@@ -253,6 +254,19 @@ def test_mistakes_of_authors(part: dict[str, Any], message: str) -> None:
     data = {**HEAD, "sections": [{"title": "S", **part}]}
     with pytest.raises(posenc.DataError, match=re.escape(message)):
         lessons.compute("made up", data)
+
+
+def test_a_photograph_of_a_lesson_is_of_its_state() -> None:
+    photographed = {
+        f"img/explorer/{name}.png": dict(parse_qsl(state))
+        for name, (state, *_) in explorer_pictures.PICTURES.items()
+    }
+    lessons = {topic: load(topic)["see"] for topic in topics()}
+    own = {topic: see for topic, see in lessons.items() if "picture" in see}
+    assert own
+    assert {topic: photographed[see["picture"]] for topic, see in own.items()} == {
+        topic: see["state"] for topic, see in own.items()
+    }
 
 
 def test_a_figure_stands_behind_a_section() -> None:

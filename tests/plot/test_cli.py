@@ -71,6 +71,7 @@ def test_find_and_compare_need_what_they_are_about(run: Run) -> None:
     assert "--value and --at" in run("find", "--dim", "8", code=2).output
     assert "say what B is" in run("compare", "table", code=2).output
     assert "Did you mean 'table'" in run("compare", "tabel", "--b-base", "1", code=2).output
+    assert "Known: attention, bias" in run("compare", "scene", code=2).output
 
 
 @pytest.mark.costly

@@ -534,6 +534,14 @@ def test_differences_have_one_scale() -> None:
         compare.data("bias", a, b)
 
 
+def test_what_a_picture_says_of_its_scale_alone_is_not_said_beside_another() -> None:
+    biases = compare.data("bias", posenc.ALiBi(8), posenc.ALiBi(8, form="causal"), 16)
+    assert "own" not in " ".join(biases.caption)
+    assert biases.caption[-1].startswith("One scale for all heads")
+    counters = compare.data("counter", posenc.Sinusoidal(8), posenc.Sinusoidal(16))
+    assert "laid over" not in " ".join(counters.caption)
+
+
 def test_every_view_that_compares_has_its_module() -> None:
     for name in compare.VIEWS:
         assert callable(importlib.import_module(f"posenc.plot.views.{name}").data)

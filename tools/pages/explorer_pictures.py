@@ -23,6 +23,11 @@ PICTURES = {
         "light",
         (1280, 800),
     ),
+    "swapped": (
+        "v=attention&text=John%20likes%20Jane&perm=2.1.0&shift=100&qk=random",
+        "light",
+        (1280, 800),
+    ),
     "table": ("v=table", "light", (1280, 800)),
     "long-table": ("v=table&d=64&L=40960&p=20000&j=46", "dark", (1280, 800)),
     "compare": ("v=table&d=64&b.enc=sinusoidal&b.d=64&b.order=sin_cos", "light", (1280, 800)),

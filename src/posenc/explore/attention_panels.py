@@ -157,7 +157,7 @@ def _cell(
         before,
         after,
         tuple(bool(view.equal[n]) for n in by_word),
-        _outcome(scene, view, sentence),
+        _outcome(scene, column, view, sentence),
     )
 
 
@@ -178,11 +178,16 @@ def _rounding(scene: Scene, numbers: np.ndarray) -> float:
 def _change(scene: Scene, view: attention.AttentionView) -> str:
     what = f"After the shift by {whole(scene['shift'])}" if scene["shift"] else "Not shifted"
     bound, size = _rounding(scene, view.scores), number(view.change, 2)
-    some = f"{size}." if view.change > bound else f"≤ {number(bound, 2)}, rounding."
-    return f"{what}: {f'largest change {some}' if view.change else 'no change, the same bits.'}"
+    some = f"up to {size}." if view.change > bound else f"≤ {number(bound, 2)}, rounding."
+    return f"{what}: scores {f'change by {some}' if view.change else 'keep the same bits.'}"
 
 
-def _outcome(scene: Scene, view: attention.AttentionView, sentence: TypedSentence) -> str:
+def _outcome(
+    scene: Scene,
+    column: EncodingColumn,
+    view: attention.AttentionView,
+    sentence: TypedSentence,
+) -> str:
     """What moving words did to the outputs."""
     if view.order == tuple(range(len(view.order))):
         return "No word has moved."
@@ -190,8 +195,10 @@ def _outcome(scene: Scene, view: attention.AttentionView, sentence: TypedSentenc
     if all(np.array_equal(side[list(sentence.order)], side) for side in brought):
         return "Equal words have changed places: the sentence is the same."
     alike, bound = int(view.equal.sum()), number(_rounding(scene, view.before), 2)
+    # An encoding may take a sentence for its mirror image and yet tell other orders apart.
     return (
-        f"The same outputs, a bag of words (largest difference ≤ {bound}, rounding)."
+        f"The same outputs{', a bag of words' if column.chosen is None else ''} (largest "
+        f"difference ≤ {bound}, rounding)."
         if view.equal.all()
         else f"{whole(alike)} of {len(view.equal)} words get the same (largest difference "
         f"{number(view.moved, 2)})."

@@ -124,7 +124,7 @@ def _header(scene: Scene, page: Page, raw: Mapping[str, str]) -> dict[str, Any]:
         "python": page.python,
         "command": command_of(scene, page),
         "find": answer,
-        "compares": scene.shape.compares,
+        "compares": scene.shape.compares and not scene.values.get("loss"),
         "compare": None if scene.b is None else {"a": words(scene.a), "b": words(scene.b)},
         "tour": stop,
         "palette": {

@@ -244,7 +244,7 @@ def _shares(data: LearnedRows, j: int) -> Chart:
         series=(Series("a dimension", x[known][order], float32(y[known][order]), draw="points"),),
         marks=(Mark("point", float(x[j]), to=float(y[j]), style="point"),) if known[j] else (),
         caption="Wavelengths from 2 positions to twice the table. Very slow ones stand for any "
-        "gentle bend.",
+        "gentle bend." + (f" In red: dimension {j}." if known[j] else ""),
         place="half",
         height=190,
         label="Share of variance that one sinusoid explains, for each dimension",

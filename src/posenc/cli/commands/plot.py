@@ -41,7 +41,7 @@ from posenc.cli.options.pictures import (
     words_of,
 )
 from posenc.cli.output.lines import print_json
-from posenc.plot.rows import PICTURES, PictureRow
+from posenc.plot.rows import PICTURES, PictureRow, view_of
 
 HELP = """Draw an encoding.
 
@@ -158,15 +158,17 @@ def _values(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
 def _two(row: PictureRow, options: dict[str, Any]) -> PictureRequest:
     """One of the other pictures for A and B."""
     words, view = words_of(options), options.pop("view")
+    view_of("compare").check(view)
     first = chosen(words, view)
     second = chosen(_second(words, options), view)
-    keywords = arguments_of(
-        row, options, first.spec, second.spec, view=view if view in PICTURES else ""
-    )
     return PictureRequest(
         first,
         (view, first.spec, second.spec),
-        {"a_params": first.params, "b_params": second.params, **keywords},
+        {
+            "a_params": first.params,
+            "b_params": second.params,
+            **arguments_of(row, options, first.spec, second.spec, view=view),
+        },
     )
 
 

@@ -56,7 +56,7 @@ PAIRING = choice(
     "pairing",
     "Pairs",
     (
-        Option("half", "half: channel i with i + d/2"),
+        Option("half", "half: i with i + d/2"),
         Option("interleaved", "interleaved: 2i with 2i + 1"),
     ),
     "half",

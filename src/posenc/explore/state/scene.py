@@ -158,7 +158,7 @@ def read(state: Mapping[str, str], shapes: Mapping[str, ViewShape], session: Ses
         shape=shape,
         values=reader.values,
         a=a,
-        b=b,
+        b=None if reader.values.get("loss") else b,  # of the models that were trained alone
         theme=theme,
         width=width,
         height=height,
@@ -276,6 +276,7 @@ def _fields_of(entry: CatalogueEntry, shape: ViewShape, pin: str) -> tuple[Field
         replace(
             f,
             key=pin + f.key,
+            label=f"B: {f.label}" if pin else f.label,
             default=usual.get(f.key, f.default),
             high=min(f.high, shape.most.get(f.key, f.high)),
             section=section,

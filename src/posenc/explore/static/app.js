@@ -123,9 +123,14 @@ function draw(quietly) {
   showVersus(header, stopComparing);
   if (!quietly) showTour(byId("tour"), header.tour, { act: follow, jump, leave });
   showReadout(byId("readout"), frame, follow, move);
-  if (found("data-table")) byId("data-table").hidden = !header.data_table;
   found("compare")?.setAttribute("aria-pressed", String(Boolean(header.compare)));
-  if (found("compare")) byId("compare").hidden = !header.compares;
+  const does = {
+    cursor: Object.values(header.cursor ?? {}).some(Boolean),
+    find: header.controls?.some(({ section }) => section === "find"),
+    compare: header.compares,
+    table: header.data_table,
+  };
+  for (const one of host.root.querySelectorAll("[data-does]")) one.hidden = !does[one.dataset.does];
   const plot = panels.draw(frame);
   if (plot) room = { w: plot.w, h: plot.h ?? screen.h };
   if (!quietly && header.say) say(header.say);

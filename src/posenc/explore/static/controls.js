@@ -59,7 +59,8 @@ class NumberControl {
     this.control = control;
     for (const name of ["min", "max"]) this.field.setAttribute(name, control[name]);
     this.field.setAttribute("step", control.step || "any");
-    if (!problem) this.field.value = control.value;
+    // What is being typed stays.
+    if (!problem || host.root.activeElement !== this.field) this.field.value = control.value;
     this.slider.value = String(sliderPlace(control, Number(control.value)));
     this.slider.setAttribute("aria-valuetext", control.value);
     this.slider.hidden = !(control.max > control.min);
@@ -146,8 +147,8 @@ class TextControl {
     this.focusable = this.field;
   }
 
-  show(control, problem) {
-    if (problem || host.root.activeElement === this.field) return;
+  show(control) {
+    if (host.root.activeElement === this.field) return;
     this.field.value = control.value;
     this.sent = control.value;
   }
@@ -238,5 +239,4 @@ export class Controls {
       if (part) this.complain(part, { ...problem, held: true });
     }
   }
-
 }

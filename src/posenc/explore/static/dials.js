@@ -78,8 +78,7 @@ export function dialBlock(dial, frame) {
 /** The hands of the first dial, if all dials name theirs alike: then one legend serves them all. */
 function sharedHands(dials) {
   const names = dials.map(({ hands }) => JSON.stringify(hands.map(([, , style, text]) => [style, text])));
-  const alike = dials.length > 1 && names.every((name) => name === names[0]);
-  return alike ? dials[0].hands.filter(([, , , text]) => text) : [];
+  return names.every((name) => name === names[0]) ? dials[0].hands.filter(([, , , text]) => text) : [];
 }
 
 /** Lets the tip of an arrow be led around its dial, and the cursor move as far as that turns. */
@@ -135,6 +134,7 @@ export class Dials {
       this.legend.replaceChildren(...shared.map(([, , style, text]) => named(text, style)));
       this.legend.hidden = !shared.length;
       const radius = few ? 62 : main.dials.length > 6 ? 33 : R;
+      this.grid.style.setProperty("--dial", `${Math.max(90, 2 * radius + 28)}px`);
       this.grid.replaceChildren(...main.dials.map((dial) => this.one(dial, frame, radius, !shared.length)));
       this.grid.children[kept]?.focus();
     });

@@ -191,16 +191,16 @@ function grid(scene, column, sentence, limit, say) {
 /** What the shift did to the scores; of what rounding did, the last digits are luck: a bound is said. */
 function changed(shift, { change, rounding }) {
   const what = shift ? `After the shift by ${whole(shift)}` : "Not shifted";
-  if (!change) return `${what}: no change, the same bits.`;
-  return `${what}: ${change > rounding ? `largest change ${number(change, 2)}.` : `largest change ≤ ${number(rounding, 2)}, rounding.`}`;
+  if (!change) return `${what}: scores keep the same bits.`;
+  return `${what}: scores change by ${change > rounding ? `up to ${number(change, 2)}.` : `≤ ${number(rounding, 2)}, rounding.`}`;
 }
 
 /** What moving words did to the outputs. */
-function outcome({ equal, moved, most }, { order, content }) {
+function outcome({ chosen, equal, moved, most }, { order, content }) {
   if (order.every((n, place) => n === place)) return "No word has moved.";
   const same = [content.q, content.k, content.v].every((side) => order.every((n, place) => side[n].every((x, c) => x === side[place][c])));
   if (same) return "Equal words have changed places: the sentence is the same.";
-  if (equal.every(Boolean)) return `The same outputs, a bag of words (largest difference ≤ ${number(most, 2)}, rounding).`;
+  if (equal.every(Boolean)) return `The same outputs${chosen ? "" : ", a bag of words"} (largest difference ≤ ${number(most, 2)}, rounding).`;
   return `${whole(equal.filter(Boolean).length)} of ${equal.length} words get the same (largest difference ${number(moved, 2)}).`;
 }
 

@@ -107,6 +107,7 @@ function heatmap(own, head, scene, data, [front, p, kp], say) {
     low: share ? "0" : "−1",
     high: share ? number(limit) : "1",
     mask: data.hidden,
+    scale: share ? "" : "share of its largest",
     label: head === front ? say : `Head ${head}`,
     place: "full",
   }), kp, p);
@@ -123,7 +124,9 @@ export function biasFrame(scene) {
   const own = data.heads[data.shown.indexOf(head)];
   const entry = -own.slope * Math.abs(p - kp);
   const masked = mask && kp > p;
-  const say = `Head ${head}, query at ${whole(p)}, key at ${whole(kp)}: ${masked ? "masked" : number(entry)}`;
+  const weight = (k) => Math.exp(-own.slope * Math.abs(p - k));
+  const attended = share && !masked ? weight(kp) / range(mask ? p + 1 : L).reduce((sum, k) => sum + weight(k), 0) : null;
+  const say = `Head ${head}, query at ${whole(p)}, key at ${whole(kp)}: ${masked ? "masked" : number(attended ?? entry)}`;
   const far = own.curve[L - 1 - 100];
   const example = L > 100 && Number.isFinite(far) ? ` A key 100 positions back gets ${number(far)} in head ${head}.` : "";
   const how = share ? "With nothing else in the scores, this is what a query would attend to." : "It depends on the distance alone.";
@@ -143,6 +146,7 @@ export function biasFrame(scene) {
     readout: present(
       heading(`Head ${head}, query at ${whole(p)}, key at ${whole(kp)}`),
       fact("Bias", masked ? "masked" : number(entry, 6)),
+      attended !== null && fact("Attention", number(attended, 3), "of the bias alone"),
       fact("Key − query", whole(kp - p)),
       fact("Slope", number(own.slope, 6)),
       !masked && fact("Factor on attention", number(Math.exp(entry), 3), "exp(bias)"),
@@ -152,7 +156,7 @@ export function biasFrame(scene) {
     cursor: { x: stops("kp", kp, 0, L - 1), y: stops("p", p, 0, L - 1) },
     problems,
     table: {
-      caption: `${label}, head ${head}: queries down, keys across`,
+      caption: `${label}, head ${head}: the bias, queries down, keys across`,
       columns: ["query", ...keys.map(whole)],
       rows: queries.map((q) => [whole(q), ...keys.map((k) => entryOf(q, k))]),
     },

@@ -140,7 +140,7 @@ function caption(data, table) {
   const same = data.defect === 0 && data.band !== "positions";
   return present(
     same ? "The product depends on the distance alone, at every position." : `Shift-invariance defect ${number(data.defect, 2)}: the distance explains ${explained}`,
-    !same && `Band: the least to the largest over ${ANCHORS} positions; line: their mean.`,
+    !same && `Band: the least to the largest over at most ${ANCHORS} positions; line: their mean.`,
     data.band === "offsets" && !data.log && `Line: each wave as far as a pixel can show it. Band: the least to the largest of ${LOOKED_AT} offsets under each pixel.`,
     data.firstRise !== null && `It first rises at distance ${whole(data.firstRise)}; ${number(100 * data.rises, 2)} % of the steps go up.`,
     table.turns && "Rows are the sines and cosines that turn the pairs.",

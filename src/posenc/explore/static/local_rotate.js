@@ -97,7 +97,7 @@ function dialPanel(data) {
   const most = Math.max(...data.dials.map(({ term }) => Math.abs(term))) || 1;
   return make("Dials", {
     id: "dials",
-    title: `q and k, pair by pair, turned to their positions ${whole(data.m)} and ${whole(data.n)}`,
+    title: `q and k, pair by pair${data.dials.length < data.terms.length ? `, ${data.dials.length} of ${data.terms.length}` : ""}, turned to their positions ${whole(data.m)} and ${whole(data.n)}`,
     dials: data.dials.map((own) => dialOf(own, data, reach, most)),
     caption: "Arrows: the two channels of each pair of q and of k, all on one scale. Dots: the way of q from position 0. λ: the wavelength. Pale: the shadow of q on k; times the length of k it is what the pair adds, the bar. Move both, and the angle between them stays.",
   });
@@ -117,7 +117,7 @@ function termsChart({ terms, score, channels, pair }) {
   }), pair);
 }
 
-function scoreChart({ m, n, offsets, score, scores }, alone) {
+function scoreChart({ m, n, members, offsets, score, scores }, alone) {
   const drawn = alone ? scores.slice(0, 1) : scores;
   const all = drawn.flatMap((one) => one.values);
   const [low, high] = widened(Math.min(...all), Math.max(...all));
@@ -128,7 +128,7 @@ function scoreChart({ m, n, offsets, score, scores }, alone) {
     x: { ...values("query − key", offsets[0], offsets.at(-1), 8), key: "off" },
     y: values("score", low, high),
     series: drawn.map((one, style) => make("Series", { label: one.label, x: float64(offsets), y: float32(one.values), style, front: style === 0 })),
-    caption: alone ? "" : `Layouts mixed: the score depends on the position too, by up to ${number(apart, 3)} at one distance.`,
+    caption: alone ? "" : members.length === 1 ? "Of one pair both layouts are the same." : `Layouts mixed: the score depends on the position too, by up to ${number(apart, 3)} at one distance.`,
     place: "half",
     height: 210,
     label: "The score of one query and one key against their distance",

@@ -119,7 +119,7 @@ function charts(data, table, pair, chosen) {
     id: "wavelengths",
     title: "wavelength, positions (log)",
     x: pairAxis(table, pair, ""),
-    y: logarithmic("", Math.min(6, ...lengths, data.trained) / 1.2, Math.max(10, ...lengths, data.length) * 1.3),
+    y: logarithmic("", Math.min(6, ...lengths, data.trained) / 1.2, Math.max(10, ...lengths, data.length) * 4),
     series: series("wavelengths"),
     marks: [
       ...band,
@@ -134,7 +134,7 @@ function charts(data, table, pair, chosen) {
     id: "stretch",
     title: "stretch of each pair, × (log)",
     x: pairAxis(table, pair),
-    y: logarithmic("", Math.min(1, ...stretches) * 0.92, Math.max(1.1, ...stretches, data.factor) * 1.12, 2),
+    y: logarithmic("", Math.min(1, ...stretches) * 0.92, Math.max(1.1, ...stretches, data.factor) * 1.35, 2),
     series: series("stretch"),
     marks: band,
     place: "half",
@@ -179,7 +179,7 @@ function lines({ heading: title, none, rules }, name, data, values) {
 function ramps(data) {
   const [code, paper] = ["yarn", "yarn_paper"].map((name) => data.rules.find((rule) => rule.name === name)?.stretch);
   const first = prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.");
-  if (!code || !paper) return [first];
+  if (!code || !paper || data.factor === 1) return [first];
   const apart = code.map((x, n) => Math.abs(Math.log(x / paper[n])));
   const at = apart.indexOf(Math.max(...apart));
   return [first, prose(`YaRN's ramp is linear in turns in the paper, in the index of the pair in the code: at pair ${at} they stretch ${times(paper[at])} and ${times(code[at])}.`)];
@@ -187,6 +187,7 @@ function ramps(data) {
 
 function lead(data) {
   if (!data.slow) return `Every pair finished a turn within ${whole(data.trained)} positions, so longer contexts bring no angle that training did not show.`;
+  if (data.factor === 1) return "The new length is the trained one, so no pair meets a new angle.";
   return `${plural(data.slow, "slow pair")} never finished a turn in training. To meet only angles they know, they must stretch by the full ×${number(data.factor)}. Fast pairs should stay at ×1, so that neighbours keep their step.`;
 }
 

@@ -114,7 +114,7 @@ function lead(table, tile) {
   }
   if (table.sides) return `One row for each cell of a grid of ${table.sides.map(whole).join(" × ")}, one column per dimension.`;
   const [fast, slow] = [Math.min(...table.wavelengths), Math.max(...table.wavelengths)];
-  return `One row per position, one column per dimension. The fastest column repeats every ${number(fast, 3)} positions, the slowest every ${number(slow, 5)}; together they make rows different.`;
+  return `One row per position, one column per dimension. The fastest column repeats every ${number(fast)} positions, the slowest every ${number(slow)}; together they make rows different.`;
 }
 
 // --- one cell --------------------------------------------------------------------------------------

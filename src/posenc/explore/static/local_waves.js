@@ -24,7 +24,7 @@ function lead(lengths, scene, table) {
   const often = 2 * Math.PI * scene.a.values.n;
   const not = table.usual && longest < often * (1 - 1e-9) ? `, not 2π times the base, ${whole(often)}` : "";
   const done = lengths.filter((x) => x <= scene.values.L).length;
-  return `The longest wavelength is ${said} positions${not}; ${done} of ${plural(lengths.length, "pair")} finish a turn within ${whole(scene.values.L)}.`;
+  return `The longest wavelength is ${said} positions${not}; ${whole(done)} of ${plural(lengths.length, "pair")} finish a turn within ${whole(scene.values.L)}.`;
 }
 
 function wavelengthChart(lengths, scene, table, pair) {

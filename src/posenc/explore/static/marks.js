@@ -3,6 +3,8 @@
 import { svg, textWidth } from "./dom.js";
 import { readable } from "./scale.js";
 
+const ROOM = 18; // pixels of a name
+
 /** A text with the page's colour behind it, to be read over a picture. */
 export function label(x, y, text, kind = "", anchor = "start") {
   return svg("text", { x, y, class: kind, "text-anchor": anchor }, text);
@@ -47,7 +49,14 @@ export function axisY(axis, scale, box, { grid = false, turned = true } = {}) {
   return parts;
 }
 
-function markLine(mark, scales, box) {
+/** Whether another line is so close above that the name has to stand below its own. */
+function crowded(mark, scale, marks) {
+  const lines = marks.filter(({ axis, text, style }) => axis === "y" && text && style !== "band").sort((a, b) => a.at - b.at);
+  const next = lines[lines.indexOf(mark) + 1];
+  return next && scale.at(mark.at) - scale.at(next.at) < ROOM;
+}
+
+function markLine(mark, scales, box, marks) {
   const upright = mark.axis === "x";
   const scale = upright ? scales.x : scales.y;
   if (!scale.holds(mark.at)) return [];
@@ -60,7 +69,7 @@ function markLine(mark, scales, box) {
   const kind = mark.style === "faint" ? "grid" : mark.style === "cursor" ? "mark cursor" : "mark";
   const line = svg("line", { ...ends, class: kind, "stroke-dasharray": dash });
   if (!mark.text) return [line];
-  if (!upright) return [line, label(box.left + 8, Math.max(at - 6, box.top + 12), mark.text, "over")];
+  if (!upright) return [line, label(box.left + 8, at < box.top + ROOM || crowded(mark, scale, marks) ? at + 13 : at - 6, mark.text, "over")];
   const fits = right - at > textWidth(mark.text) + 8 || at - box.left < textWidth(mark.text);
   return [line, label(fits ? at + 6 : at - 6, bottom - 8, mark.text, "over", fits ? "start" : "end")];
 }
@@ -101,7 +110,7 @@ export function bandsOf(marks, scales, box) {
 export function marksOf(marks, scales, box) {
   return (marks ?? []).flatMap((mark) => {
     if (mark.style === "band") return mark.text ? markBand(mark, scales, box).text : [];
-    return mark.style === "point" ? markPoint(mark, scales) : markLine(mark, scales, box);
+    return mark.style === "point" ? markPoint(mark, scales) : markLine(mark, scales, box, marks);
   });
 }
 

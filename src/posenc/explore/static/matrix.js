@@ -1,9 +1,10 @@
 /** Small multiples: heatmaps side by side on one scale. */
 
 import { el, place, put, rebuild, resize, svg, whenChanged } from "./dom.js";
-import { axisX, axisY } from "./marks.js";
+import { axisX, axisY, marksOf } from "./marks.js";
 import { Pointer } from "./pointer.js";
 import { Legend, drawTile } from "./raster.js";
+import { labelWidth } from "./scale.js";
 
 const LEAST = 132;
 const GAP = 18;
@@ -24,7 +25,8 @@ class Multiple {
   draw(panel, frame, { width, height, square }) {
     const ratio = devicePixelRatio || 1;
     const [rows, columns] = frame.arrays[panel.tile].shape;
-    const rim = width >= WIDE ? { left: LEFT, bottom: 20 } : { left: 1, bottom: 1 };
+    const words = square ? Math.ceil(labelWidth(panel.y)) + 9 : 0;
+    const rim = width >= WIDE ? { left: Math.max(LEFT, words), bottom: 20 } : { left: 1, bottom: 1 };
     const free = { width: (width - rim.left) * ratio, height: height * ratio };
     const each = Math.min(free.width / columns, free.height / rows);
     const [across, down] = square
@@ -35,7 +37,7 @@ class Multiple {
     const axes = rim.bottom > 1
       ? [...axisX({ ...panel.x, label: "" }, scales.x, box, "bottom"), ...axisY(panel.y, scales.y, box, { turned: false })]
       : [];
-    this.over.replaceChildren(...axes, ...this.cursor(panel, scales, box));
+    this.over.replaceChildren(...axes, ...marksOf(panel.lines, scales, box), ...this.cursor(panel, scales, box));
     place(this.root, { width });
     this.title.textContent = panel.title;
     this.root.classList.toggle("chosen", Boolean(panel.chosen));
@@ -98,7 +100,7 @@ export class Matrix {
     put(this.heading, main.title);
     put(this.caption, main.caption);
     this.legend.root.hidden = !first;
-    if (first) this.legend.draw(`→ ${first.x.label}   ↓ ${first.y.label}`, first, frame, main.key);
+    if (first) this.legend.draw(`→ ${first.x.label}${first.y.label && `   ↓ ${first.y.label}`}`, first, frame, main.key);
   }
 }
 

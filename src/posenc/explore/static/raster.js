@@ -125,11 +125,11 @@ export class Legend {
     this.root = el("p", { class: "legend" }, this.axes, this.key, this.low, this.bar, this.high);
   }
 
-  draw(axes, { low, high, lut }, frame, key = []) {
+  draw(axes, { low, high, lut, scale }, frame, key = []) {
     this.axes.textContent = axes;
     this.key.replaceChildren(...key.map((one) => named(...one)));
     this.low.textContent = low;
-    this.high.textContent = high;
+    this.high.textContent = scale ? `${high}, ${scale}` : high;
     this.bar.hidden = !low;
     paintBar(this.bar, frame.arrays[frame.header.palette[lut]]);
   }

@@ -87,7 +87,9 @@ export class Strips {
     const middle = box.top + this.tall / 2 + 4;
     const cell = box.width / box.cells;
     const centre = (index) => box.left + (index + 0.5) * cell;
-    layer.append(label(box.left - 8, middle, strip.label, "strong", "end"));
+    // What would be cut lies over its row.
+    const cut = textWidth(strip.label) > box.left - 8;
+    layer.append(label(cut ? 0 : box.left - 8, middle, strip.label, cut ? "over" : "strong", cut ? "start" : "end"));
     if (first && panel.columns.length) {
       const places = panel.columns.map((_, index) => centre(index));
       const step = ROUND.find((round) => round >= stride(places, panel.columns.map(textWidth), 6)) ?? 1000;

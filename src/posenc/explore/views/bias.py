@@ -97,15 +97,19 @@ def show(scene: Scene) -> Page:
         pixels=PIXELS,
         grid=grid_of(spec, length) or None,
     )
-    entry = float(_entries(scene.a, length, head, [p], [kp])[0, 0])
+    entries = _entries(scene.a, length, head, [p], np.arange(length))[0]
+    entry, seen = float(entries[kp]), entries[: p + 1] if scene["mask"] else entries
     masked = bool(scene["mask"]) and kp > p
-    shown = "masked" if masked else number(entry)
+    # With softmax the cell holds the share of the key.
+    share = math.exp(entry - float(np.logaddexp.reduce(seen))) if scene["softmax"] else None
     query, key = (_told(spec, length, at) for at in (p, kp))
-    say = f"Head {head}, query at {query}, key at {key}: {shown}"
+    say = f"Head {head}, query at {query}, key at {key}: " + (
+        "masked" if masked else number(entry if share is None else share)
+    )
     return Page(
         lead=_lead(data, spec, head, scene),
         panels=tuple(_panels(data, (head, p, kp), say)),
-        readout=_readout(data, scene, (head, p, kp), None if masked else entry),
+        readout=_readout(data, scene, (head, p, kp), None if masked else entry, share),
         say=say,
         cursor={
             "x": stops("kp", kp, 0, length - 1),
@@ -173,16 +177,22 @@ def _lead(data: bias.BiasView, spec: Any, head: int, scene: Scene) -> str:
 
 
 def _readout(
-    data: bias.BiasView, scene: Scene, cell: tuple[int, int, int], entry: float | None
+    data: bias.BiasView,
+    scene: Scene,
+    cell: tuple[int, int, int],
+    entry: float | None,
+    share: float | None,
 ) -> tuple[Block, ...]:
     """What stands in the cell of a head, a query and a key; None is masked."""
     head, p, kp = cell
     query, key = (_told(scene.a.spec, scene["L"], at) for at in (p, kp))
-    edges = ", ".join(whole(e) for e in data.edges[:12].tolist())
-    more = " …" if len(data.edges) > 12 else ""
+    edges = ", ".join(whole(e) for e in data.edges[:12].tolist()) + " …" * (len(data.edges) > 12)
     return present(
         Heading(f"Head {head}, query at {query}, key at {key}"),
         Datum("Bias", "masked" if entry is None else number(entry, 6)),
+        Datum("Attention", number(share, 3), "of the bias alone")
+        if share is not None and entry is not None
+        else None,
         Datum("Key − query", whole(kp - p)) if len(scene.a.spec.axes) == 1 else None,
         Datum("Slope", number(float(data.slopes[data.heads.index(head)]), 6))
         if data.slopes is not None
@@ -190,7 +200,7 @@ def _readout(
         Datum("Factor on attention", number(math.exp(min(entry, 700.0)), 3), "exp(bias)")
         if entry is not None and math.isfinite(entry)
         else None,
-        Datum("Buckets begin at", f"{edges}{more}", "distances") if edges else None,
+        Datum("Buckets begin at", edges, "distances") if edges else None,
         Prose("Hatched: keys after the query, which a causal mask takes away.")
         if scene["mask"]
         else None,
@@ -200,7 +210,7 @@ def _readout(
 def _numbers(scene: Scene, head: int, p: int, kp: int) -> dict[str, Any]:
     rows, columns = window(p, 0, scene["L"]), window(kp, 0, scene["L"])
     return {
-        "caption": f"{scene.a.label}, head {head}: queries down, keys across",
+        "caption": f"{scene.a.label}, head {head}: the bias, queries down, keys across",
         "columns": ["query", *map(whole, columns.tolist())],
         "rows": [
             [

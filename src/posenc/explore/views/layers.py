@@ -107,7 +107,8 @@ def _strips(model: ModelLayers, chosen: int, ids: dict[int, str]) -> list[Strips
                 f"{part + ': ' if part else ''}{plural(count, 'layer')}, a row for each type",
                 strips,
                 min(count, MOST_CELLS),
-                "" if count <= MOST_CELLS else f"The first {MOST_CELLS:,} are drawn.",
+                ("Dark: the type in the readout." if len(model.types) > 1 else "")
+                + ("" if count <= MOST_CELLS else f" The first {MOST_CELLS:,} are drawn."),
             )
         )
     if loose:
@@ -143,7 +144,7 @@ def _facts(models: Mapping[str, ModelLayers]) -> TableOfText:
         "what they are",
         ("type of layer", *facts_by_type),
         tuple((name, *(text or "–" for text in told)) for name, *told in facts if any(told)),
-        place="half",
+        place="half" if len(models) == 1 else "full",
         both=len(models) > 1,
     )
 

@@ -68,6 +68,7 @@ SHAPE = ViewShape(
     ),
     defaults={"d": "16", "j": "2"},
     cursor=("j",),
+    dead=lambda scene: () if rotation.other_layout(scene.a.spec) else ("mix",),
     first=("m", "off", "pairing"),
 )
 MOST_DIALS = 8

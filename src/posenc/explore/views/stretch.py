@@ -194,9 +194,11 @@ def _lead(data: stretch.Stretch) -> str:
         )
         if not data.slow
         else (
-            f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet only "
-            f"angles they know, they must stretch by the full ×{number(data.factor)}. Fast pairs "
-            "should stay at ×1, so that neighbours keep their step."
+            "The new length is the trained one, so no pair meets a new angle."
+            if data.factor == 1
+            else f"{plural(data.slow, 'slow pair')} never finished a turn in training. To meet "
+            f"only angles they know, they must stretch by the full ×{number(data.factor)}. Fast "
+            "pairs should stay at ×1, so that neighbours keep their step."
         )
     )
 
@@ -219,7 +221,7 @@ def _ramps(data: stretch.Stretch) -> Iterator[Prose]:
     yield Prose("0.1 ln s + 1. It multiplies cos and sin, so scores grow by its square.")
     by_name = {rule.name: rule.stretch for rule in data.rules}
     code, paper = by_name.get("yarn"), by_name.get("yarn_paper")
-    if code is not None and paper is not None:
+    if code is not None and paper is not None and data.factor > 1:
         ratio = code / paper
         at = int(np.argmax(np.where(ratio > 0, np.abs(np.log(ratio)), 0.0)))
         yield Prose(

@@ -188,8 +188,8 @@ def lead(table: TableSource, picture: Tile) -> str:
         f"{front}No column turns."
         if not len(waves)
         else (
-            f"{front}The fastest column repeats every {number(float(waves.min()), 3)} positions, "
-            f"the slowest every {number(float(waves.max()), 5)}; together they make rows different."
+            f"{front}The fastest column repeats every {number(float(waves.min()))} positions, "
+            f"the slowest every {number(float(waves.max()))}; together they make rows different."
         )
     )
 

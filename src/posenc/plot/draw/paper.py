@@ -355,7 +355,7 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
     if dial.trail is not None and len(dial.trail) > 2:
         axes.plot(*dial.trail.T, linestyle="none", marker=".", markersize=2, color=theme.muted)
     for x, y, index, _ in dial.hands[::-1]:
-        tip = {"marker": "o", "markersize": 3.5, "markevery": [1]}
+        tip = {"marker": "o", "markersize": 3.5, "markevery": [1], "clip_on": False}
         axes.plot([0, x], [0, y], **_hand(sheet, index), **tip)
     axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)

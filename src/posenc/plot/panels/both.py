@@ -58,7 +58,9 @@ def _maps(a: Heatmap, b: Heatmap, limit: float = 0.0) -> Matrix:
         cells.append(
             replace(
                 _scaled(apart, own, "A − B"),
-                title="A − B" if own == limit else f"A − B, ±{number(own, 3)}",
+                title="A − B"
+                if number(own, 3) == number(limit, 3)
+                else f"A − B, ±{number(own, 3)}",
             )
         )
         captions.append(f"A and B up to ±{number(limit)}; largest difference {number(most)}.")
@@ -81,6 +83,7 @@ def _scaled(panel: Heatmap, limit: float, title: str) -> Heatmap:
             limit=limit,
             low=number(-limit),
             high=number(limit),
+            scale="",
         )
     )
 
@@ -112,6 +115,10 @@ def _overlay(a: Chart, b: Chart) -> Chart:
     alone = replace(a.series[0], label=_of("A", a.series[0].label), style=A)
     return replace(
         a,
+        title=a.title if a.title == b.title else f"A: {a.title}",
+        marks=tuple(
+            replace(m, text=m.text and f"A: {m.text}") if m not in b.marks else m for m in a.marks
+        ),
         series=(
             *(a.series if several else (alone,)),
             replace(

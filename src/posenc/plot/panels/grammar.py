@@ -129,7 +129,7 @@ class Heatmap(Panel, kind="heatmap"):
     # What the tile was made of; it stays here, for files and for comparisons.
     values: np.ndarray | None = field(default=None, metadata=HERE)
     limit: float = field(default=1.0, metadata=HERE)
-    scale: str = field(default="", metadata=HERE)  # what the colours are, beside them on paper
+    scale: str = ""  # what the colours are, beside them
 
 
 @dataclass(frozen=True)

@@ -70,8 +70,15 @@ def data(
             f"No difference is drawn: {why}."
             if difference is None
             else f"Largest difference {number(most)}; A and B up to ±{number(limit)}.",
-            *(f"A: {text}" for text in first.caption),
-            *(f"B: {text}" for text in second.caption if text not in first.caption),
+            *(
+                # What each says of its own scale and heads is not so beside the other.
+                ("One scale for all heads; the first three that both have.",)
+                if view == "bias"
+                else (
+                    *(f"A: {text}" for text in first.caption),
+                    *(f"B: {text}" for text in second.caption if text not in first.caption),
+                )
+            ),
         ),
     )
 
@@ -88,7 +95,7 @@ def limit_of(data: Any) -> float:
 def _difference(view: str, a: Any, b: Any) -> tuple[np.ndarray | None, str]:
     name = VIEWS[view]
     if not name:
-        return None, "these are curves, which are laid over each other"
+        return None, "a picture of curves has none"
     first, second = map(attrgetter(name), (a, b))
     if first.shape != second.shape:
         one, two = ("×".join(map(str, x.shape)) for x in (first, second))

@@ -112,8 +112,9 @@ def _caption(losses: TrainedLosses, baseline: Baseline) -> tuple[str, ...]:
     apart = number(_widest(losses.curves[widest]), 2)
     about_losses = (
         f"Loss: means of {counted} seeds over {losses.stretch} characters each, of texts of "
-        f"{losses.length}. The band is the least and the largest of the seeds; they lie {apart} "
-        f"apart at most, with {LABELS[widest]}."
+        f"{losses.length}. Shaded, and before the dashed lines: the trained length. The band is "
+        f"the least and the largest of the seeds; they lie {apart} apart at most, with "
+        f"{LABELS[widest]}."
     )
     about_models = (
         f"Models: {losses.layers} layers, {whole(losses.parameters)} parameters, "

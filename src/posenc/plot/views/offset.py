@@ -257,7 +257,7 @@ def _caption(offset: Offset, table: TableSource) -> tuple[str, ...]:
     explained = f"{number(100 * (1 - offset.defect**2), 3)} % of the variance of products."
     first = (
         f"Shift-invariance defect {number(offset.defect, 2)}: the distance explains {explained}",
-        f"Band: the least to the largest over {ANCHORS} positions; line: their mean.",
+        f"Band: the least to the largest over at most {ANCHORS} positions; line: their mean.",
     )
     if offset.defect == 0 and offset.band != "positions":
         first = ("The product depends on the distance alone, at every position.", "")

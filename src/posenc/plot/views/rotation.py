@@ -226,7 +226,7 @@ def _scores(
             _turn(for_q, q, at + distance, "query", params) @ _turn(for_k, k, at, "key", params),
         )
 
-    order, other = spec.channels.order, _other(spec, spec.channels)
+    order, other = spec.channels.order, other_layout(spec)
     own = scores(f"pairs {order}", spec, spec)
     if other is None:
         return (own,)
@@ -240,13 +240,15 @@ def _scores(
     )
 
 
-def _other(spec: Any, pairing: Pairing) -> Any:
+def other_layout(spec: Any) -> Any:
     """The same rotation with its pairs laid out the other way, where that can be said."""
     return (
         None
-        if not isinstance(getattr(spec, "pairing", None), Pairing) or pairing.output != "same"
+        if not isinstance(getattr(spec, "pairing", None), Pairing) or spec.channels.output != "same"
         else spec.replace(
-            pairing=pairing.replace(order="interleaved" if pairing.order == "half" else "half")
+            pairing=spec.channels.replace(
+                order="interleaved" if spec.channels.order == "half" else "half"
+            )
         )
     )
 
@@ -261,6 +263,8 @@ def _caption(picture: RotationView) -> tuple[str, ...]:
         f"Both moved by {whole(picture.shift)}: {after}.",
         *(
             f"Layouts mixed: the score depends on the position too, by up to {far} at one distance."
+            if pairs > 1
+            else "Of one pair both layouts are the same."
             for far in (
                 number(float(np.abs(a.values - b.values).max()), 3)
                 for a, b in zip(picture.scores[2:3], picture.scores[3:], strict=True)
@@ -299,7 +303,9 @@ def _dial_panel(data: RotationView, front: int | None) -> Dials:
     most = max(abs(d.term) for d in data.dials) or 1.0
     return Dials(
         "dials",
-        f"q and k, pair by pair, turned to their positions {m} and {n}",
+        "q and k, pair by pair"
+        + f", {len(data.dials)} of {len(data.terms)}" * (len(data.dials) < len(data.terms))
+        + f", turned to their positions {m} and {n}",
         tuple(_dial(d, (m, n), reach, most, chosen=d.pair == front) for d in data.dials),
         caption="Arrows: the two channels of each pair of q and of k, all on one scale. Dots: the "
         "way of q from position 0. λ: the wavelength. Pale: the shadow of q on k; times the length "

@@ -270,7 +270,7 @@ def _wavelengths(data: Stretch, front: str) -> Chart:
         y=logarithmic(
             "",
             min(float(finite.min(initial=6.0)), data.original_length) / 1.2,
-            max(float(finite.max(initial=10.0)), data.length) * 1.3,
+            max(float(finite.max(initial=10.0)), data.length) * 4,
         ),
         series=_series(data, "wavelengths", front),
         marks=(
@@ -296,7 +296,7 @@ def _stretches(data: Stretch, front: str) -> Chart:
         id="stretch",
         title="stretch of each pair, × (log)",
         x=cells(PAIRS, 0, len(data.rules[0].stretch), key="j"),
-        y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.12, base=2),
+        y=logarithmic("", min(least, 1.0) * 0.92, max(most, data.factor, 1.1) * 1.35, base=2),
         series=_series(data, "stretch", front),
         marks=_slow_band(data),
         place="half",

@@ -107,7 +107,7 @@ def _sentence(ladder: SpecWavelengths, length: int | None, *, alone: bool) -> st
         text += f", not 2π times the base, {whole(often)}"
     if ladder.finished is not None and length is not None:
         pairs = plural(len(ladder.wavelengths), "pair")
-        text += f"; {ladder.finished} of {pairs} finish a turn within {whole(length)}"
+        text += f"; {whole(ladder.finished)} of {pairs} finish a turn within {whole(length)}"
     return f"{text[0].upper()}{text[1:]}." if alone else f"{ladder.label}: {text}."
 
 
