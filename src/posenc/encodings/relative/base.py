@@ -111,8 +111,8 @@ class RelativeSpec(Spec, ABC):
 
     @property
     def on_values(self) -> bool:
-        """Whether positions are added to the values as well."""
-        return False
+        """Whether positions are added to the values as well: said by `acts_on`, if anything."""
+        return "values" in vars(self).get("acts_on", "").split("_")
 
     @property
     def clipping(self) -> tuple[tuple[int, int], bool] | None:

@@ -86,11 +86,6 @@ class Shaw(RelativeSpec):
         """The first and the last distance with a vector."""
         return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
 
-    @property
-    def on_values(self) -> bool:
-        """Whether positions are added to the values as well."""
-        return self.acts_on == "keys_values"
-
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each distance, on keys and on values."""
         first, last = self.ends
