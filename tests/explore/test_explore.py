@@ -506,7 +506,7 @@ def test_biases_are_the_library_s():
     for cell in panel(header, "matrices")["cells"]:
         head = int(cell["id"].split("-")[1])
         limit = float(np.abs(expected[head])[~np.triu(np.ones((40, 40), dtype=bool), 1)].max())
-        assert cell["title"] == f"head {head}\n±{words.number(limit, 3 if limit >= 1 else 2)}"
+        assert cell["title"] == f"head {head}\n|b|≤{words.number(limit, 3 if limit >= 1 else 2)}"
         tile, mask = arrays[cell["tile"]], arrays[cell["mask"]]
         future = np.triu(np.ones((40, 40), dtype=bool), 1)
         np.testing.assert_array_equal(mask, future)

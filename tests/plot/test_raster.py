@@ -336,7 +336,10 @@ def test_scales_follow_the_encoding() -> None:
         (lambda: tile(posenc.Sinusoidal(8), 2**41), "at most 2"),
         (lambda: tile(posenc.Sinusoidal(8), 8, dims=(0, 9)), "dimensions 0 to 7"),
         (lambda: tile(posenc.Sinusoidal(8), 8, rows=0), "at least 1"),
-        (lambda: tile(posenc.Sinusoidal(8), 8, rows=10**5, columns=10**5), "at most 4,194,304"),
+        (
+            lambda: tile(posenc.Sinusoidal(4096), 4096, rows=10**5, columns=10**5),
+            "at most 4,194,304",
+        ),
         (lambda: tile(posenc.Sinusoidal(8), 8, order="sines"), "'sin_cos'"),
         (lambda: tile("sinusoidal", 8), "a spec such as"),
         (lambda: tile(posenc.Sinusoidal, 8), "got Sinusoidal"),
@@ -478,3 +481,9 @@ def test_a_curve_of_2_to_the_31_positions_is_bounded() -> None:
     assert slow.shape == "line"
     with pytest.raises(SpecError, match="'bias'"):
         curve(posenc.ALiBi(heads=2), 0)
+
+
+def test_a_picture_for_a_slide_is_no_larger_than_its_cells() -> None:
+    """A table has no more pixels than numbers, however many a width and an assumed height give."""
+    (axes, *_) = posenc.plot.table(posenc.Sinusoidal(64), size="10in x 5in").figure.axes
+    assert axes.get_window_extent().height < 1500

@@ -93,16 +93,17 @@ def tile_of(
         f"dimensions 0 to {table.width - 1}",
         f"{first} to {last - 1}",
     )
+    wide = last - first > columns
+    order = order_of(table, order, wide)
+    shown = arranged(table, order)[first:last]
+    rows, columns = min(rows, stop - start), min(columns, len(shown))
     require(
         rows > 0 and columns > 0 and rows * columns <= MOST_PIXELS,
         ": size",
         f"at least 1 and at most {MOST_PIXELS:,} pixels",
         f"{rows} x {columns}",
+        "Ask for a smaller picture, or for fewer dots per inch.",
     )
-    wide = last - first > columns
-    order = order_of(table, order, wide)
-    shown = arranged(table, order)[first:last]
-    rows, columns = min(rows, stop - start), min(columns, len(shown))
     halves = runs_of(table, shown) if wide else (shown,)
     require(
         not wide or columns >= len(halves), ": columns", f"at least {len(halves)} pixels", columns

@@ -325,10 +325,7 @@ def _radians(value: Decimal, unit: str) -> Decimal:
 
 
 class FrequencyRows(Protocol):
-    """What gives a matrix of frequencies when asked, which is never while a graph is traced.
-
-    `DenseMatrix` asks within the decimal `context` of all constants.
-    """
+    """What gives frequencies when asked, in the decimal `context` and in no traced graph."""
 
     def matrix(self, axes: int, pairs: int) -> list[list[Decimal]]:
         """The frequencies in radians per position: `axes` rows of `pairs`."""

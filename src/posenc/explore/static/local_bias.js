@@ -72,7 +72,7 @@ function captionOf({ limit, ...data }, scene) {
     data.shown.length < heads && `${data.shown.length} of ${plural(heads, "head")}.`,
     share
       ? `One scale for all heads: the attention that the bias alone gives, from 0 to ${number(limit)}, the most of the last query; others may go beyond.`
-      : `Biases up to ±${number(limit)}; each head has a scale of its own.`,
+      : `Biases up to ${number(limit)} in size; each head has a scale of its own.`,
     `Slopes: ${data.heads.map(({ slope }) => number(slope, 3)).join(", ")}.`,
     L > PIXELS && `A pixel covers ${number(L / PIXELS)} positions of each side.`,
     data.hidden && "Hatched: masked.",
@@ -99,7 +99,7 @@ function heatmap(own, head, scene, data, [front, p, kp], say) {
   const limit = share ? data.limit : own.limit;
   return under(make("Heatmap", {
     id: `head-${head}`,
-    title: `head ${head}${share ? "" : `\n±${number(limit, limit >= 1 ? 3 : 2)}`}`,
+    title: `head ${head}${share ? "" : `\n|b|≤${number(limit, limit >= 1 ? 3 : 2)}`}`,
     tile: own.tile,
     lut: share ? "sequential" : "diverging",
     x: cells("key", 0, L, { key: "kp", most: 3 }),

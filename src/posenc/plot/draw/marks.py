@@ -58,7 +58,7 @@ def beside_heading(axes: Any) -> float:
     return float(axes.get_window_extent().width - (heading or 0) - 8)
 
 
-def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
+def mark_line(sheet: Sheet, axes: Any, at: float, text: str, *, below: bool) -> None:
     """A dashed line across, with its name."""
     axes.axhline(at, color=sheet.theme.ink, linewidth=0.9, linestyle=(0, (4, 3)))
     note = sheet.note(
@@ -67,7 +67,8 @@ def mark_line(sheet: Sheet, axes: Any, at: float, text: str) -> None:
         (0, at),
         bbox={"facecolor": sheet.theme.page, "edgecolor": "none", "pad": 0.5, "alpha": 0.75},
         xycoords=("axes fraction", "data"),
-        xytext=(4, 3),
+        xytext=(4, -3 if below else 3),
+        va="top" if below else "baseline",
     )
     note.set_in_layout(False)
     sheet.inner.append((lambda: axes.get_window_extent().width, [note]))

@@ -72,8 +72,9 @@ def _chart(sheet: Sheet, panel: Chart, top: float, room: Room) -> float:
         _series(sheet, axes, series, marked=len(panel.series) <= FEW)
     if panel.y.domain[0] < 0 < panel.y.domain[1] and panel.y.scale == "linear" and panel.y.most:
         axes.axhline(0, color=sheet.theme.rule, linewidth=0.6, zorder=0)
-    for mark in panel.marks:
-        _mark(sheet, axes, mark)
+    across = [m.at for m in panel.marks if m.axis == "y" and m.style not in MARKS]
+    for mark in panel.marks:  # the name of the lowest of several lines stands below it
+        _mark(sheet, axes, mark, below=len(across) > 1 and mark.at == min(across))
     if panel.compact:
         title = sheet.name(int(panel.id.rpartition("-")[2]), panel.title)
         title = title.replace(": ", "\n").replace(", ", "\n")
@@ -127,13 +128,13 @@ def _series(sheet: Sheet, axes: Any, series: Series, *, marked: bool) -> None:
         axes.plot(series.x, series.y, marker="o" if few else None, markersize=2.5, **style)
 
 
-def _mark(sheet: Sheet, axes: Any, mark: Mark) -> None:
+def _mark(sheet: Sheet, axes: Any, mark: Mark, *, below: bool = False) -> None:
     if mark.axis == "point":
         axes.plot(mark.at, mark.to, marker="o", markersize=5, color=sheet.theme.ink)
     elif mark.style in MARKS:
         MARKS[mark.style](sheet, axes, mark)
     elif mark.axis == "y":
-        mark_line(sheet, axes, mark.at, mark.text)
+        mark_line(sheet, axes, mark.at, mark.text, below=below)
     else:
         _upright(sheet, axes, mark)
 
@@ -332,13 +333,18 @@ def _dials(sheet: Sheet, panel: Dials, top: float, room: Room) -> float:
     count = len(panel.dials)
     across = -(-count // (2 if _is_narrow(sheet) else 1))
     side = min(DIAL, (room.wide - 10 * (across - 1)) // across)
-    hands = [(text, sheet.style(style)) for _, _, style, text in panel.dials[0].hands]
+    hands = [(text, _hand(sheet, style)) for _, _, style, text in panel.dials[0].hands]
     legend(sheet, top, hands, "lower left", 2)
     for place, dial in enumerate(panel.dials):
         line, column = divmod(place, across)
         left = column * (room.wide + GAP) / across
         _dial(sheet, sheet.panel(left, top + GAP + line * (side + GAP), side, side), dial)
     return -(-count // across) * (side + GAP)
+
+
+def _hand(sheet: Sheet, index: int) -> dict[str, Any]:
+    """How the arrow of a query (0) or of a key is drawn; one over the other, both are seen."""
+    return {"linewidth": 2.4 - 0.8 * (not index), "color": sheet.style(index)["color"]}
 
 
 def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
@@ -350,8 +356,7 @@ def _dial(sheet: Sheet, axes: Any, dial: Dial) -> None:
         axes.plot(*dial.trail.T, linestyle="none", marker=".", markersize=2, color=theme.muted)
     for x, y, index, _ in dial.hands[::-1]:
         tip = {"marker": "o", "markersize": 3.5, "markevery": [1]}
-        wide, colour = 2.4 - 0.8 * (not index), sheet.style(index)["color"]
-        axes.plot([0, x], [0, y], linewidth=wide, color=colour, **tip)
+        axes.plot([0, x], [0, y], **_hand(sheet, index), **tip)
     axes.set(xlim=(-1.1, 1.1), ylim=(-1.1, 1.1), xticks=[], yticks=[], aspect="equal")
     axes.spines[:].set_visible(False)
     words = worded(f"{dial.label}\n{dial.note.partition(';')[0]}")

@@ -197,7 +197,7 @@ def _caption(bias: BiasView, spec: Any, mask: str) -> tuple[str, ...]:
         "One scale for all heads: the attention that the bias alone gives, from 0 to "
         f"{number(bias.limit)}, the most of the last query; others may go beyond."
         if rows
-        else f"Biases up to ±{number(bias.limit)}; each head has a scale of its own.",
+        else f"Biases up to {number(bias.limit)} in size; each head has a scale of its own.",
         ""
         if bias.slopes is None
         else f"Slopes: {', '.join(number(float(slope), 3) for slope in bias.slopes)}.",
@@ -280,7 +280,7 @@ def _matrix(data: BiasView, place: int) -> Heatmap:
     missing = np.broadcast_to(data.masked, matrix.shape) | ~np.isfinite(matrix)
     return Heatmap(
         id=f"head-{head}",
-        title=f"head {head}" + ("" if shares else f"\n±{number(limit, 3 if limit >= 1 else 2)}"),
+        title=f"head {head}" + ("" if shares else f"\n|b|≤{number(limit, 3 if limit >= 1 else 2)}"),
         tile=palette.shares(matrix, limit) if shares else palette.indices(matrix, limit),
         lut="sequential" if shares else "diverging",
         x=cells("key", *data.positions, key="kp", most=3),

@@ -257,6 +257,7 @@ def _caption(picture: RotationView) -> tuple[str, ...]:
     pairs = len(picture.terms)
     return (
         f"Query at {m}, key at {n}: the score {number(picture.score)} is a sum over {pairs} pairs.",
+        "λ: positions to a turn. Dots: where q stood before.",
         f"Both moved by {whole(picture.shift)}: {after}.",
         *(
             f"Layouts mixed: the score depends on the position too, by up to {far} at one distance."
