@@ -55,6 +55,7 @@ __all__ = [
     "rank",
     "solved",
     "summed",
+    "sums_of_angles",
     "weighted_vectors",
 ]
 
@@ -183,6 +184,20 @@ def query_products(q: Array, table: Array, row: Array, *, xp: Any) -> Array:
 def key_products(k: Array, table: Array, row: Array, *, xp: Any) -> Array:
     """The products of keys with rows of a table, k . table[row]: (..., heads, q, k)."""
     return xp.matrix_transpose(query_products(k, table, xp.matrix_transpose(row), xp=xp))
+
+
+def sums_of_angles(
+    s: Array, c: Array, own: tuple[Array, Array], other: tuple[Array, Array], *, xp: Any
+) -> Array:
+    """The sum of s[i] sin(i - j) + c[i] cos(i - j) over pairs: (..., i, j).
+
+    `own` and `other` are the cosines and sines at i and at j. Sorted by what has j, the sum is one
+    product of matrices.
+    """
+    (cos, sin), (cos_other, sin_other) = own, other
+    turned = xp.concat([s * sin + c * cos, c * sin - s * cos], axis=-1)
+    table = xp.concat([cos_other, sin_other], axis=-1)
+    return product(turned, xp.matrix_transpose(table), xp=xp)
 
 
 def weighted_vectors(weights: Array, vectors: Array, *, xp: Any) -> Array:
