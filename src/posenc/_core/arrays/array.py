@@ -322,6 +322,12 @@ def clipped(x: Array, low: int, high: int, *, xp: Any) -> Array:
     return xp.where(x > high, xp.full_like(x, high), x)
 
 
+def within(number: Array, count: int, *, xp: Any) -> tuple[Array, Array]:
+    """Integers from 0 to `count` - 1, with 0 for all others, and where these are."""
+    outside = (number < 0) | (number >= count)
+    return xp.where(outside, xp.zeros_like(number), number), outside
+
+
 def fixed(x: Array) -> Array:
     """The same values without a gradient."""
     if is_torch(x):

@@ -17,6 +17,7 @@ from posenc._core.arrays.array import (
     marked,
     product,
     summed,
+    within,
 )
 from posenc._core.arrays.lookups import along, gather, lookup, moveaxis, rank, solved
 from posenc._core.errors import bad_argument, bad_position
@@ -56,7 +57,9 @@ __all__ = [
     "solved",
     "summed",
     "sums_of_angles",
+    "weighted_rows",
     "weighted_vectors",
+    "within",
 ]
 
 Constants = Mapping[str, Array]  # constants and parameters by their names
@@ -198,6 +201,11 @@ def sums_of_angles(
     turned = xp.concat([s * sin + c * cos, c * sin - s * cos], axis=-1)
     table = xp.concat([cos_other, sin_other], axis=-1)
     return product(turned, xp.matrix_transpose(table), xp=xp)
+
+
+def weighted_rows(weights: Array, table: Array, row: Array, *, xp: Any) -> Array:
+    """Rows of a table that heads share, weighted: sum_n weight[m, n] table[row[m, n]]."""
+    return weighted_vectors(weights, gather(table, row[..., 0, :, :], xp=xp), xp=xp)
 
 
 def weighted_vectors(weights: Array, vectors: Array, *, xp: Any) -> Array:

@@ -14,10 +14,9 @@ from posenc.encodings.relative.base import (
     Places,
     RelativeSpec,
     astype,
-    gather,
     key_products,
     query_products,
-    weighted_vectors,
+    weighted_rows,
 )
 
 
@@ -119,5 +118,4 @@ class Shaw(RelativeSpec):
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
         row, weights = self.rows(at, xp), self._within(weights, at, xp)
-        vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
-        return weighted_vectors(weights, vectors, xp=xp)
+        return weighted_rows(weights, astype(constants["values"], dtype, xp), row, xp=xp)
