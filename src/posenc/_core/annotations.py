@@ -70,10 +70,10 @@ def words_of(hint: Any) -> str:
     return " or ".join(options)
 
 
-def show(value: object) -> str:
+def show(value: object, most: int = 80) -> str:
     """A value as an error shows it, cut where it is long."""
     text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 class _Names(dict[str, Any]):

@@ -1,3 +1,1 @@
 """Tools that read other people's models."""
-
-from __future__ import annotations

@@ -29,6 +29,7 @@ from posenc._core.errors import bad_argument
 from posenc.encodings.rotary.base import Role, RotarySpec
 from posenc.encodings.rotary.magnitude import Temperature
 from posenc.encodings.rotary.pairing import Pairing, advanced, turn
+from posenc.encodings.table.base import columns
 from posenc.functional.arguments.common import Array, Kernel, home, name_of, parameters, values_of
 from posenc.functional.arguments.rotation import at_length, checked, require_plain
 from posenc.functional.arguments.tokens import asked_positions, check_length, with_axes
@@ -135,17 +136,9 @@ def cos_sin(
 
 def _full_width(half: Array, pairing: Pairing, xp: Any) -> Array:
     """The entry of each pair at both of its channels."""
-    pieces: list[Array] = []
-    begin = 0
-    for pairs in pairing.sizes(half.shape[-1]):
-        part = half[..., begin : begin + pairs]
-        begin += pairs
-        if pairing.order == "half":
-            pieces += [part, part]
-        else:
-            both = xp.stack([part, part], axis=-1)
-            pieces.append(xp.reshape(both, (*part.shape[:-1], 2 * pairs)))
-    return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
+    order = "sin_cos" if pairing.order == "half" else "interleaved"
+    count = half.shape[-1]
+    return columns(half, half, order, 2 * count, pairing.sizes(count), xp=xp)
 
 
 @numpy_rules

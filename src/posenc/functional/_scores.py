@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -17,7 +16,6 @@ from posenc._core.arrays.array import (
     dtype_named,
     is_divided,
     library,
-    marked,
     namespace,
     result_dtype,
     same_library,
@@ -246,12 +244,9 @@ def relative(
     inner = compute_dtype(dtype, xp)
     wide_q, wide_k = astype(q, inner, xp), astype(k, inner, xp)
     scores = spec.score(wide_q, wide_k, Places(*both.with_heads()), values, dtype=inner, xp=xp)
-    wrapped = both.wrapped(xp)
-    if wrapped is not None:
-        scores = marked(scores, wrapped[..., None, :, :], math.nan, xp=xp)
     if direct is not None and not is_compiling():
         remember_scores(spec)
-    return astype(scores, dtype, xp)
+    return astype(both.without_wrapped(scores, xp), dtype, xp)
 
 
 @numpy_rules

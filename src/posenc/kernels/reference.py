@@ -12,7 +12,6 @@ The arithmetic is float32, or float64 for float64, and a result is rounded once.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -24,7 +23,6 @@ from posenc._core.arrays.array import (
     constants,
     device_of,
     dtype_name,
-    marked,
 )
 from posenc._core.arrays.lookups import overwrite
 from posenc._core.arrays.words import Halves, Words
@@ -212,10 +210,7 @@ def bias(request: Bias) -> Array:
     prepared = spec.prepare(request.values, dtype=inner, xp=xp)
     head = arange(end - first, xp=xp, device=device_of(sides.q[0]))[:, None, None]
     q, k = sides.with_heads()
-    entries = spec.score(q, k, head, prepared, dtype=inner, xp=xp)
-    wrapped = sides.wrapped(xp)
-    if wrapped is not None:
-        entries = marked(entries, wrapped[..., None, :, :], math.nan, xp=xp)
+    entries = sides.without_wrapped(spec.score(q, k, head, prepared, dtype=inner, xp=xp), xp)
     if request.dtype == getattr(xp, "float16", None):
         entries = _within_float16(entries, xp)
     shape = (*sides.lead, end - first, sides.rows, sides.columns)

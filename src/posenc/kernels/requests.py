@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from posenc._core.arrays.array import (
     is_array,
     is_torch,
     limits,
+    marked,
 )
 from posenc._core.arrays.words import Halves, Words
 from posenc._core.positions.counting import offset
@@ -90,20 +92,20 @@ class Sides:
             tuple([c[..., None, :, :] for c in self.k]),
         )
 
-    def wrapped(self, xp: Any) -> Array | None:
-        """Where a distance does not fit 32 bits, for positions whose values are not known.
+    def without_wrapped(self, entries: Array, xp: Any) -> Array:
+        """Entries (..., heads, queries, keys), NaN where a distance does not fit 32 bits.
 
         With known positions reading them raises, and with 64-bit integers it cannot happen.
         """
         if self.seen is not None or limits(xp)[1] > 2**31:
-            return None
-        far = None
+            return entries
+        far: Any = None
         for q, k in zip(self.q, self.k, strict=True):
             rel = k - q
             past = (k < 0) & (q >= 0) & (rel >= 0)
             bad = past | ((k >= 0) & (q < 0) & (rel < 0)) | (rel == -(2**31))
             far = bad if far is None else far | bad
-        return far
+        return marked(entries, far[..., None, :, :], math.nan, xp=xp)
 
 
 # --- a length that is not known yet ---------------------------------------------------------------

@@ -337,11 +337,12 @@ def _picture(
 
 def _drawn(template: Mapping[str, Any], draw: Draw, caller: str) -> dict[str, Any] | None:
     """What chance and the derived expressions give; None where `where` does not hold."""
-    drawn: dict[str, Any] = {}
-    for name, values in template.get("draw", {}).items():
-        drawn[name] = draw.choice(
+    drawn: dict[str, Any] = {
+        name: draw.choice(
             range(values["from"], values["to"] + 1) if isinstance(values, Mapping) else values
         )
+        for name, values in template.get("draw", {}).items()
+    }
     if not all(evaluate(condition, drawn, caller) for condition in template.get("where", ())):
         return None
     for name, expression in template.get("derive", {}).items():

@@ -8,8 +8,6 @@ several, the first that has a value counts. A template is JSON in which an `Expr
 `ConfigNumber`, a `ConfigChoice` or `ConfigIntegers` stands for a value.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Required, TypedDict
 
 Expressions = list[str]

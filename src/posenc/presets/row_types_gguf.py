@@ -1,7 +1,5 @@
 """The kinds of rows of GGUF files, of engines, and of what tools write of classes."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Required, TypedDict
 
 from posenc.presets.row_types import CommonRule

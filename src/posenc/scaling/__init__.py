@@ -1,7 +1,5 @@
 """Scalings: how a ladder trained on one length is stretched to another."""
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from posenc._core.foreign import taught

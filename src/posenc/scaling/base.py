@@ -22,10 +22,18 @@ class Scaling(Value, ABC):
     geometric: ClassVar[bool] = False
     comes_last: ClassVar[bool] = False
 
+    def check(self) -> None:
+        """Raise `SpecError` for a factor or an original length that cannot be, of those it has."""
+        own, name = vars(self), type(self).__name__
+        if "factor" in own:
+            require_factor(own["factor"], name)
+        if "original_length" in own:
+            require_length(own["original_length"], name)
+
     @property
     def needs_length(self) -> bool:
         """Whether the frequencies depend on a length that has not been given yet."""
-        return False
+        return self.lengths is not None
 
     @property
     def lengths(self) -> tuple[int, int | None] | None:
@@ -35,9 +43,13 @@ class Scaling(Value, ABC):
         """
         return None
 
-    def at(self, length: int) -> Scaling:  # noqa: ARG002
-        """The same rule for sequences of a known length."""
-        return self
+    def at(self, length: int) -> Scaling:
+        """The same rule for sequences of a known length, unless a length is fixed already."""
+        if self.lengths is None:
+            return self
+        first, last = self.lengths
+        own = max(length, first)
+        return self.replace(length=own if last is None else min(own, last))
 
     def of_axis(self, axis: int) -> tuple[Scaling, ...]:  # noqa: ARG002
         """What acts on the ladder of one axis: the rule itself, but for rules by axis."""

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, final
 
 from posenc._core.numeric.ladder import Number, RungArithmetic
-from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.base import Scaling
 from posenc.scaling.ntk import larger_base
 
 
@@ -48,8 +48,7 @@ class DynamicNTK(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for a factor below 1 or lengths that are none."""
-        require_factor(self.factor, "DynamicNTK")
-        require_length(self.original_length, "DynamicNTK")
+        super().check()
         least = self.original_length
         self._require(
             self.length is None or self.length >= least,
@@ -58,20 +57,9 @@ class DynamicNTK(Scaling):
         )
 
     @property
-    def needs_length(self) -> bool:
-        """Whether the length is still open."""
-        return self.length is None
-
-    @property
     def lengths(self) -> tuple[int, int | None] | None:
         """The first length with frequencies of its own; every longer one has others."""
-        return None if self.length else (self.original_length, None)
-
-    def at(self, length: int) -> DynamicNTK:
-        """The scaling for sequences of `length` positions, unless a length is fixed already."""
-        return (
-            self.replace(length=max(length, self.original_length)) if self.length is None else self
-        )
+        return None if self.length is not None else (self.original_length, None)
 
     def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The base for the length."""

@@ -8,7 +8,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, final
 
 from posenc._core.numeric.ladder import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
-from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import beside
 from posenc.scaling.yarn import APART, turning_index
 
@@ -74,8 +74,7 @@ class DyPE(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for a factor, noise or length that is none."""
-        require_factor(self.factor, "DyPE")
-        require_length(self.original_length, "DyPE")
+        super().check()
         self._require(0 <= self.noise <= 1, "noise", "a level from 0 to 1, such as timestep / 1000")
 
     def attention_factor(self) -> float:

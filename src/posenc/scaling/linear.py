@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from posenc._core.numeric.ladder import Array, Float32Rungs, Rungs
-from posenc.scaling.base import Scaling, require_factor
+from posenc.scaling.base import Scaling
 from posenc.scaling.per_axis import EachAxis
 
 
@@ -31,10 +31,6 @@ class Linear(EachAxis, Scaling):
     """
 
     factor: float
-
-    def check(self) -> None:
-        """Raise `SpecError` for factors below 1."""
-        require_factor(self.factor, "Linear")
 
     def scale(self, rungs: Rungs) -> Rungs:
         """The scaled ladder."""

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.numeric.ladder import Array, Float32Rungs, Rungs
-from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.base import Scaling
 
 
 @final
@@ -48,8 +48,7 @@ class Llama3(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        require_factor(self.factor, "Llama3")
-        require_length(self.original_length, "Llama3")
+        super().check()
         low, high = self.low_freq_factor, self.high_freq_factor
         self._require(
             0 < low <= high, "", "0 < low_freq_factor <= high_freq_factor", f"{low} and {high}"

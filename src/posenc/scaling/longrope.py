@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, final
 
 from posenc._core.numeric.ladder import Array, Float32Rungs, Rungs
-from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.base import Scaling
 from posenc.scaling.multipliers import beside, require_count
 
 
@@ -58,8 +58,7 @@ class LongRoPE(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        require_length(self.original_length, "LongRoPE")
-        require_factor(self.factor, "LongRoPE")
+        super().check()
         short, long = len(self.short), len(self.long)
         self._require(short == long, "", "as many short as long divisors", f"{short} and {long}")
         least = min(self.short + self.long, default=1)
@@ -72,22 +71,13 @@ class LongRoPE(Scaling):
         )
 
     @property
-    def needs_length(self) -> bool:
-        """Whether the length is still open."""
-        return self.length is None
-
-    @property
     def lengths(self) -> tuple[int, int | None] | None:
         """The first and last length with frequencies of their own: the last short, the first long.
 
         Two lengths of one set are one spec, so that a growing sequence makes no new constants.
         """
-        return None if self.length else (self.original_length, self.original_length + 1)
-
-    def at(self, length: int) -> LongRoPE:
-        """The scaling for sequences of `length` positions, unless a length is fixed already."""
-        own = min(max(length, self.original_length), self.original_length + 1)
-        return self.replace(length=own) if self.length is None else self
+        first = self.original_length
+        return None if self.length is not None else (first, first + 1)
 
     @property
     def _is_long(self) -> bool:

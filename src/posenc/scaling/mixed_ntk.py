@@ -8,7 +8,7 @@ from typing import Any, ClassVar, final
 
 from posenc._core.numeric.ladder import Array, Float32Rungs, Rungs
 from posenc._core.spec.checks import positive
-from posenc.scaling.base import Scaling, require_factor
+from posenc.scaling.base import Scaling
 
 
 @final
@@ -43,7 +43,7 @@ class MixedNTK(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for a factor below 1 or a power that is not positive."""
-        require_factor(self.factor, "MixedNTK")
+        super().check()
         positive("MixedNTK", power=self.power)
 
     def scale(self, rungs: Rungs) -> Rungs:

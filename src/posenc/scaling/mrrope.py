@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, final
 
 from posenc._core.arrays.array import concrete
 from posenc._core.numeric.ladder import Array, Float32Rungs, Rungs
-from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.base import Scaling
 
 
 @final
@@ -66,8 +66,7 @@ class MrRoPE(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        require_factor(self.factor, "MrRoPE")
-        require_length(self.original_length, "MrRoPE")
+        super().check()
         slow, fast = self.beta_slow, self.beta_fast
         self._require(0 < slow < fast, "", "0 < beta_slow < beta_fast", f"{slow} and {fast}")
 

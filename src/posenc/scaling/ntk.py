@@ -7,7 +7,7 @@ from typing import ClassVar, final
 
 from posenc._core.errors import bad_spec
 from posenc._core.numeric.ladder import Number, RungArithmetic
-from posenc.scaling.base import Scaling, require_factor
+from posenc.scaling.base import Scaling
 from posenc.scaling.per_axis import EachAxis
 
 
@@ -33,10 +33,6 @@ class NTK(EachAxis, Scaling):
 
     factor: float
     geometric: ClassVar[bool] = True
-
-    def check(self) -> None:
-        """Raise `SpecError` for factors below 1."""
-        require_factor(self.factor, "NTK")
 
     def rebase(self, base: Number, width: int, axis: int, numbers: RungArithmetic) -> Number:  # noqa: ARG002
         """The larger base."""

@@ -66,11 +66,6 @@ class PerAxis(Scaling):
         return len({*self._each("attention_factor")}) > 1
 
     @property
-    def needs_length(self) -> bool:
-        """Whether the frequencies of some axis depend on a length that is still open."""
-        return any(rule.needs_length for rule in self.rules if rule)
-
-    @property
     def lengths(self) -> tuple[int, int | None] | None:
         """From the first length of any axis to the last."""
         ranges = [rule.lengths for rule in self.rules if rule and rule.lengths]

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, final
 
 from posenc._core.numeric.ladder import FLOAT, Array, Float32Rungs, Number, RungArithmetic, Rungs
-from posenc.scaling.base import Scaling, require_factor, require_length
+from posenc.scaling.base import Scaling
 
 APART = 0.001  # between bounds of the ramp that fall together: it becomes a step
 
@@ -73,8 +73,7 @@ class YaRN(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        require_factor(self.factor, "YaRN")
-        require_length(self.original_length, "YaRN")
+        super().check()
         slow, fast = self.beta_slow, self.beta_fast
         self._require(
             0 < slow < fast or (0 < slow == fast and self.ramp == "index"),

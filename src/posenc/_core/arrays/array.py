@@ -322,6 +322,18 @@ def clipped(x: Array, low: int, high: int, *, xp: Any) -> Array:
     return xp.where(x > high, xp.full_like(x, high), x)
 
 
+def interleaved(a: Array, b: Array, *, xp: Any) -> Array:
+    """Entries of two arrays in turn: twice (..., n) -> (..., 2 n)."""
+    both = xp.stack([a, b], axis=-1)
+    return xp.reshape(both, (*both.shape[:-2], 2 * both.shape[-2]))
+
+
+def within(number: Array, count: int, *, xp: Any) -> tuple[Array, Array]:
+    """Integers from 0 to `count` - 1, with 0 for all others, and where these are."""
+    outside = (number < 0) | (number >= count)
+    return xp.where(outside, xp.zeros_like(number), number), outside
+
+
 def fixed(x: Array) -> Array:
     """The same values without a gradient."""
     if is_torch(x):

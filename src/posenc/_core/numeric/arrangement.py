@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, final
 
 from posenc._core.arrays.array import Array, astype
@@ -27,7 +27,7 @@ class RungLayout(NamedTuple):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Arrangement(Value):
     """How positions meet pairs of channels: which axis and rung each pair uses, and from where.
 
@@ -73,7 +73,6 @@ class Arrangement(Value):
     RungLayout(axis=(0, 0, 1, 2), index=(0, 1, 2, 3), counts=(4, 4, 4))
     """
 
-    _: KW_ONLY
     rule: Literal[
         "single",
         "axial",
@@ -207,7 +206,7 @@ def _deal(rule: str, shares: tuple[int, ...]) -> list[tuple[int, int]]:
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Magnitude(Value):
     """The factors of a sum of embeddings and encodings.
 
@@ -230,7 +229,6 @@ class Magnitude(Value):
     4.0
     """
 
-    _: KW_ONLY
     table_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
     embedding_scale: float | Literal["sqrt_dim", "rsqrt_dim"] = 1.0
     learned: Literal["nothing", "table_scale"] = "nothing"

@@ -19,7 +19,7 @@ import functools
 import math
 import re
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate, repeat
 from operator import mul
@@ -65,7 +65,7 @@ _DENOMINATOR = re.compile(
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Ladder(Value):
     """The frequencies of the pairs, in radians per position, before any scaling.
 
@@ -112,7 +112,6 @@ class Ladder(Value):
     [1.0, 0.0001]
     """
 
-    _: KW_ONLY
     spacing: Literal["geometric", "linear", "octave", "explicit"] = "geometric"
     denominator: str | float = "d/2"
     first: float = 1.0

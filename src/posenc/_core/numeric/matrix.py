@@ -272,7 +272,7 @@ class FrequencyMatrix(Value):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gaussian(Value):
     """A matrix of frequencies drawn from a normal distribution: random Fourier features.
 
@@ -303,7 +303,6 @@ class Gaussian(Value):
     [-14.275, -4.407]
     """
 
-    _: KW_ONLY
     sigma: float = 1.0
     seed: int = 0
 

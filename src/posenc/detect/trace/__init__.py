@@ -1,3 +1,1 @@
 """What each attention of a loaded model does: the autograd graph of one run, read."""
-
-from __future__ import annotations

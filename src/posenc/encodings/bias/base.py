@@ -6,7 +6,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from posenc._core.arrays.array import astype, clipped, library, marked, product, summed, widest
+from posenc._core.arrays.array import (
+    astype,
+    clipped,
+    library,
+    marked,
+    product,
+    summed,
+    widest,
+    within,
+)
 from posenc._core.arrays.lookups import lookup
 from posenc._core.errors import bad_position, bad_spec
 from posenc._core.spec.checks import Example, at_least, even_width, not_too_many, positive
@@ -39,6 +48,7 @@ __all__ = [
     "product",
     "summed",
     "widest",
+    "within",
 ]
 
 Array = Any

@@ -19,7 +19,7 @@ from posenc.encodings.bias.base import (
     lookup,
     marked,
 )
-from posenc.encodings.bias.window import check_window, outside_window
+from posenc.encodings.bias.window import check_window, numbered, outside_window
 
 
 @final
@@ -85,13 +85,7 @@ class OffsetTable(BiasSpec):
         self, q: Axes, k: Axes, head: Array, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """The scalar of the distances; NaN where there is none."""
-        cell: Any = None
-        outside: Any = None
-        for m, n, size in zip(q, k, self.size, strict=True):
-            far = xp.abs(m - n)
-            bad = far >= size
-            far = xp.where(bad, xp.zeros_like(far), far)
-            cell = far if cell is None else cell * size + far
-            outside = bad if outside is None else outside | bad
+        far = [xp.abs(m - n) for m, n in zip(q, k, strict=True)]
+        cell, outside = numbered(far, [*self.size], xp=xp)
         found = astype(lookup(constants["weight"], head, cell, xp=xp), dtype, xp)
         return marked(found, outside, math.nan, xp=xp)

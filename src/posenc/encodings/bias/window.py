@@ -24,6 +24,7 @@ from posenc.encodings.bias.base import (
     lookup,
     marked,
     not_too_many,
+    within,
 )
 
 
@@ -34,17 +35,21 @@ def check_window(caller: str, window: tuple[int, ...], *, of: str = "window") ->
     not_too_many(f"{caller}: {of}", "offsets", math.prod(2 * size - 1 for size in window))
 
 
-def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array, Array]:
-    """The number of the offset query - key, the last axis fastest, and where there is none."""
+def numbered(cells: list[Array], sizes: list[int], *, xp: Any) -> tuple[Array, Array]:
+    """The number of a cell of a grid, the last axis fastest, and where there is none."""
     number: Any = None
     outside: Any = None
-    for m, n, size in zip(q, k, window, strict=True):
-        cell = m - n + (size - 1)
-        bad = (cell < 0) | (cell > 2 * size - 2)
-        cell = xp.where(bad, xp.zeros_like(cell), cell)
-        number = cell if number is None else number * (2 * size - 1) + cell
+    for place, size in zip(cells, sizes, strict=True):
+        cell, bad = within(place, size, xp=xp)
+        number = cell if number is None else number * size + cell
         outside = bad if outside is None else outside | bad
     return number, outside
+
+
+def cells(q: Axes, k: Axes, window: tuple[int, ...], *, xp: Any) -> tuple[Array, Array]:
+    """The number of the offset query - key, the last axis fastest, and where there is none."""
+    offsets = [m - n + (size - 1) for m, n, size in zip(q, k, window, strict=True)]
+    return numbered(offsets, [2 * size - 1 for size in window], xp=xp)
 
 
 def outside_window(caller: str, q: Axes, k: Axes, window: tuple[int, ...], free: Any) -> None:

@@ -17,6 +17,7 @@ from posenc._core.arrays.array import (
     marked,
     product,
     summed,
+    within,
 )
 from posenc._core.arrays.lookups import along, gather, lookup, moveaxis, rank, solved
 from posenc._core.errors import bad_argument, bad_position
@@ -55,7 +56,10 @@ __all__ = [
     "rank",
     "solved",
     "summed",
+    "sums_of_angles",
+    "weighted_rows",
     "weighted_vectors",
+    "within",
 ]
 
 Constants = Mapping[str, Array]  # constants and parameters by their names
@@ -111,8 +115,8 @@ class RelativeSpec(Spec, ABC):
 
     @property
     def on_values(self) -> bool:
-        """Whether positions are added to the values as well."""
-        return False
+        """Whether positions are added to the values as well: said by `acts_on`, if anything."""
+        return "values" in vars(self).get("acts_on", "").split("_")
 
     @property
     def clipping(self) -> tuple[tuple[int, int], bool] | None:
@@ -183,6 +187,25 @@ def query_products(q: Array, table: Array, row: Array, *, xp: Any) -> Array:
 def key_products(k: Array, table: Array, row: Array, *, xp: Any) -> Array:
     """The products of keys with rows of a table, k . table[row]: (..., heads, q, k)."""
     return xp.matrix_transpose(query_products(k, table, xp.matrix_transpose(row), xp=xp))
+
+
+def sums_of_angles(
+    s: Array, c: Array, own: tuple[Array, Array], other: tuple[Array, Array], *, xp: Any
+) -> Array:
+    """The sum of s[i] sin(i - j) + c[i] cos(i - j) over pairs: (..., i, j).
+
+    `own` and `other` are the cosines and sines at i and at j. Sorted by what has j, the sum is one
+    product of matrices.
+    """
+    (cos, sin), (cos_other, sin_other) = own, other
+    turned = xp.concat([s * sin + c * cos, c * sin - s * cos], axis=-1)
+    table = xp.concat([cos_other, sin_other], axis=-1)
+    return product(turned, xp.matrix_transpose(table), xp=xp)
+
+
+def weighted_rows(weights: Array, table: Array, row: Array, *, xp: Any) -> Array:
+    """Rows of a table that heads share, weighted: sum_n weight[m, n] table[row[m, n]]."""
+    return weighted_vectors(weights, gather(table, row[..., 0, :, :], xp=xp), xp=xp)
 
 
 def weighted_vectors(weights: Array, vectors: Array, *, xp: Any) -> Array:

@@ -22,6 +22,7 @@ from posenc.encodings.relative.base import (
     marked,
     query_products,
     summed,
+    within,
 )
 
 
@@ -105,9 +106,7 @@ class Decomposed(RelativeSpec):
         del k
 
         def products(name: str, size: int, m: Array, n: Array) -> Array:
-            row = m - n + (size - 1)
-            outside = (row < 0) | (row > 2 * size - 2)
-            row = xp.where(outside, xp.zeros_like(row), row)
+            row, outside = within(m - n + (size - 1), 2 * size - 1, xp=xp)
             entries = query_products(q, astype(constants[name], dtype, xp), row, xp=xp)
             return marked(entries, outside, math.nan, xp=xp)
 

@@ -89,11 +89,6 @@ class IRPE(RelativeSpec):
         """Raise `SpecError` when the buckets are none."""
         check_piecewise("IRPE", self.alpha, self.beta, self.gamma)
 
-    @property
-    def on_values(self) -> bool:
-        """Whether positions are added to the values as well."""
-        return self.acts_on == "keys_queries_values"
-
     def constants(self) -> dict[str, np.ndarray]:
         """The least distance in each bucket but the first."""
         return {"thresholds": piecewise_thresholds(self.method, self.alpha, self.beta, self.gamma)}

@@ -17,11 +17,10 @@ from posenc.encodings.relative.base import (
     astype,
     at_least,
     even_width,
-    gather,
     not_too_many,
     positive,
     query_products,
-    weighted_vectors,
+    weighted_rows,
 )
 
 
@@ -102,6 +101,5 @@ class NEZHA(RelativeSpec):
         self, weights: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a[r]: one product for each query."""
-        row = self.rows(at, xp)
-        vectors = gather(astype(constants["vectors"], dtype, xp), row[..., 0, :, :], xp=xp)
-        return weighted_vectors(weights, vectors, xp=xp)
+        vectors = astype(constants["vectors"], dtype, xp)
+        return weighted_rows(weights, vectors, self.rows(at, xp), xp=xp)

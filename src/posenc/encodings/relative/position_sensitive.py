@@ -19,11 +19,11 @@ from posenc.encodings.relative.base import (
     astype,
     at_least,
     bad_position,
-    gather,
     key_products,
     marked,
     query_products,
-    weighted_vectors,
+    weighted_rows,
+    within,
 )
 
 
@@ -102,9 +102,7 @@ class PositionSensitive(RelativeSpec):
 
     def _rows(self, at: Places, xp: Any) -> tuple[Array, Array]:
         """The row of each offset, and where there is none."""
-        row = at.rel + (self.length - 1)
-        outside = (row < 0) | (row > 2 * self.length - 2)
-        return xp.where(outside, xp.zeros_like(row), row), outside
+        return within(at.rel + (self.length - 1), 2 * self.length - 1, xp=xp)
 
     def score(
         self, q: Array, k: Array, at: Places, constants: Constants, *, dtype: Any, xp: Any
@@ -121,5 +119,4 @@ class PositionSensitive(RelativeSpec):
         """Weighted vectors, sum_n weight[m, n] r_V: one product for each query."""
         row, outside = self._rows(at, xp)
         weights = marked(weights, outside, math.nan, xp=xp)
-        vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
-        return weighted_vectors(weights, vectors, xp=xp)
+        return weighted_rows(weights, astype(constants["values"], dtype, xp), row, xp=xp)

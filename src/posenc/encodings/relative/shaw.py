@@ -14,10 +14,9 @@ from posenc.encodings.relative.base import (
     Places,
     RelativeSpec,
     astype,
-    gather,
     key_products,
     query_products,
-    weighted_vectors,
+    weighted_rows,
 )
 
 
@@ -86,11 +85,6 @@ class Shaw(RelativeSpec):
         """The first and the last distance with a vector."""
         return (-self.clip, self.clip) if isinstance(self.clip, int) else self.clip
 
-    @property
-    def on_values(self) -> bool:
-        """Whether positions are added to the values as well."""
-        return self.acts_on == "keys_values"
-
     def parameters(self) -> dict[str, Parameter]:
         """A vector for each distance, on keys and on values."""
         first, last = self.ends
@@ -124,5 +118,4 @@ class Shaw(RelativeSpec):
     ) -> Array:
         """Weighted vectors, sum_n weight[m, n] a_V[r]: one product for each query."""
         row, weights = self.rows(at, xp), self._within(weights, at, xp)
-        vectors = gather(astype(constants["values"], dtype, xp), row[..., 0, :, :], xp=xp)
-        return weighted_vectors(weights, vectors, xp=xp)
+        return weighted_rows(weights, astype(constants["values"], dtype, xp), row, xp=xp)

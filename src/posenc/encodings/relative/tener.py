@@ -22,6 +22,7 @@ from posenc.encodings.relative.base import (
     even_width,
     positive,
     product,
+    sums_of_angles,
 )
 
 
@@ -111,22 +112,11 @@ class TENER(HeadedRelativeSpec):
         u, v = (astype(constants[name], dtype, xp)[:, None, :] for name in ("u", "v"))
         step, n = constants["step"], xp.matrix_transpose(at.k[0])
         m_waves, n_waves = (cos_sin(p, step, dtype=dtype, xp=xp) for p in (at.q[0], n))
-        total = product(u, xp.matrix_transpose(k), xp=xp)
+        total, half = product(u, xp.matrix_transpose(k), xp=xp), self.dim // 2
+        s, c = (q + v)[..., :half], (q + v)[..., half:]
         if self.terms == "paper":
-            return total + _with_rows(q + v, m_waves, n_waves, xp)
+            return total + sums_of_angles(s, c, m_waves, n_waves, xp=xp)
         # R(n - m) is R(m - n) with the sines negated.
-        half = self.dim // 2
-        mirrored = xp.concat([-(q + v)[..., :half], (q + v)[..., half:]], axis=-1)
-        asked = _with_rows(mirrored, m_waves, n_waves, xp)
-        back = xp.concat([-k[..., :half], k[..., half:]], axis=-1)
-        return total + asked + xp.matrix_transpose(_with_rows(back, n_waves, m_waves, xp))
-
-
-def _with_rows(x: Array, own: tuple[Array, Array], other: tuple[Array, Array], xp: Any) -> Array:
-    """X[i] . R(i - j), for R of sines and then cosines: the sines of sums, sorted by what has j."""
-    half = x.shape[-1] // 2
-    s, c = x[..., :half], x[..., half:]
-    (cos, sin), (cos_other, sin_other) = own, other
-    turned = xp.concat([s * sin + c * cos, c * sin - s * cos], axis=-1)
-    table = xp.concat([cos_other, sin_other], axis=-1)
-    return product(turned, xp.matrix_transpose(table), xp=xp)
+        asked = sums_of_angles(-s, c, m_waves, n_waves, xp=xp)
+        back = sums_of_angles(-k[..., :half], k[..., half:], n_waves, m_waves, xp=xp)
+        return total + asked + xp.matrix_transpose(back)

@@ -25,6 +25,7 @@ from posenc.encodings.relative.base import (
     positive,
     product,
     query_products,
+    sums_of_angles,
 )
 
 
@@ -129,13 +130,8 @@ class TransformerXL(HeadedRelativeSpec):
         if self.clamp is not None:
             return of_keys + self._clamped(s, c, at, constants["step"], xp=xp)
         step, n = constants["step"], xp.matrix_transpose(at.k[0])
-        (cos_m, sin_m), (cos_n, sin_n) = (
-            cos_sin(p, step, dtype=dtype, xp=xp) for p in (at.q[0], n)
-        )
-        # s sin(m - n) + c cos(m - n), sorted by what depends on n.
-        turned = xp.concat([s * sin_m + c * cos_m, c * sin_m - s * cos_m], axis=-1)
-        table = xp.concat([cos_n, sin_n], axis=-1)
-        return product(turned, xp.matrix_transpose(table), xp=xp) + of_keys
+        m_waves, n_waves = (cos_sin(p, step, dtype=dtype, xp=xp) for p in (at.q[0], n))
+        return sums_of_angles(s, c, m_waves, n_waves, xp=xp) + of_keys
 
     def _clamped(self, s: Array, c: Array, at: Places, step: Array, *, xp: Any) -> Array:
         """S sin(r) + c cos(r) for the distances r = m - n within the clamp."""

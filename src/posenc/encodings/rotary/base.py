@@ -120,7 +120,7 @@ class RotarySpec(Spec):
     @property
     def needs_length(self) -> bool:
         """Whether frequencies depend on a length that has not been given yet."""
-        return False
+        return self.lengths is not None
 
     @property
     def lengths(self) -> tuple[int, int | None] | None:

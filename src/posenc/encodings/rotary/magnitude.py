@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, final
 
 from posenc._core.spec.checks import positive
@@ -13,7 +13,7 @@ Array = Any
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Temperature(Value):
     """A factor on the scores of a query that grows with its position.
 
@@ -39,7 +39,6 @@ class Temperature(Value):
     array([1.    , 1.    , 1.0693], dtype=float32)
     """
 
-    _: KW_ONLY
     rule: Literal["log", "log_floor"]
     length: int
     strength: float = 0.1
@@ -65,7 +64,7 @@ class Temperature(Value):
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RotaryMagnitude(Value):
     """The factors that come with a rotation, each with the place where it acts.
 
@@ -99,7 +98,6 @@ class RotaryMagnitude(Value):
     (1.0, 1.5896)
     """
 
-    _: KW_ONLY
     attention_factor: float | None = None
     at: Literal["cos_sin", "softmax", "none"] = "cos_sin"
     logit_factor: float | Literal["scaling"] = 1.0

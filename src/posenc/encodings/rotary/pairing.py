@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import KW_ONLY, InitVar, dataclass
 from typing import TYPE_CHECKING, Any, Literal, final, get_args
 
+from posenc._core.arrays.array import interleaved
 from posenc._core.spec.spec import Value
 
 Array = Any
@@ -154,8 +155,7 @@ def turn(
         if target == "half":
             pieces += [first, second]
         else:
-            both = xp.stack([first, second], axis=-1)
-            pieces.append(xp.reshape(both, (*both.shape[:-2], 2 * pairs)))
+            pieces.append(interleaved(first, second, xp=xp))
     return pieces[0] if len(pieces) == 1 else xp.concat(pieces, axis=-1)
 
 
@@ -168,5 +168,4 @@ def lift(x: Array, cos: Array, sin: Array, pairing: Pairing, *, xp: Any) -> Arra
     first, second = x * cos, x * (-sin if pairing.direction == "backward" else sin)
     if "half" in (pairing.order, pairing.output):
         return xp.concat([first, second], axis=-1)
-    both = xp.stack([first, second], axis=-1)
-    return xp.reshape(both, (*both.shape[:-2], 2 * both.shape[-2]))
+    return interleaved(first, second, xp=xp)

@@ -193,18 +193,10 @@ class RoPE(RotarySpec):
         return "real" if self.phase == "real" else "integer"
 
     @property
-    def needs_length(self) -> bool:
-        """Whether frequencies depend on a length that has not been given yet."""
-        return any(scaling.needs_length for scaling in self.scalings)
-
-    @property
     def lengths(self) -> tuple[int, int | None] | None:
         """The first and last length with frequencies of their own, while the length is open."""
         # At most one scaling depends on the length, as each stretches the context of its axes.
-        for scaling in self.scalings:
-            if scaling.needs_length:
-                return scaling.lengths
-        return None
+        return next((s.lengths for s in self.scalings if s.needs_length), None)
 
     def at(self, length: int) -> RoPE:
         """The same encoding for sequences of `length` positions, its length-dependent rules fixed.

@@ -12,6 +12,7 @@ from posenc._core.arrays.array import (
     device_of,
     fixed,
     has_int64,
+    interleaved,
     library,
     marked,
     product,
@@ -157,8 +158,7 @@ def columns(
         c, s = cos[..., begin : begin + pairs], sin[..., begin : begin + pairs]
         begin += pairs
         if order == "interleaved":
-            both = xp.stack([s, c], axis=-1)
-            pieces.append(xp.reshape(both, (*both.shape[:-2], 2 * pairs)))
+            pieces.append(interleaved(s, c, xp=xp))
         elif order == "sin_cos":
             pieces += [s, c]
         elif lone_sine and 2 * pairs > dim:

@@ -168,14 +168,15 @@ def unpack(data: bytes) -> Message:
     """
     (length,) = struct.unpack_from("<I", data)
     header = json.loads(data[4 : 4 + length])
-    arrays = {}
-    for name, (code, shape, offset) in header["arrays"].items():
-        arrays[name] = np.frombuffer(
+    arrays = {
+        name: np.frombuffer(
             data,
             dtype=f"<{code}",
             count=int(np.prod(shape, dtype=np.int64)),
             offset=4 + length + offset,
         ).reshape(shape)
+        for name, (code, shape, offset) in header["arrays"].items()
+    }
     return Message(header, arrays)
 
 

@@ -321,11 +321,12 @@ def _torch_store(path: Path, file: IO[bytes], archive: zipfile.ZipFile) -> Array
     if f"{folder}byteorder" in members:
         with archive.open(f"{folder}byteorder") as stream:
             refuse_data(stream.read(16) != b"little", caller, "little-endian numbers", "others")
-    arrays = {}
-    for name, part in parts.items():
-        arrays[name] = _torch_array(
+    arrays = {
+        name: _torch_array(
             f"{caller}: {name[:80]}", name, part, members.get(f"{folder}data/{part.storage}"), file
         )
+        for name, part in parts.items()
+    }
     shown = ", ".join(foreign[:5])
     refuse_data(
         foreign and not arrays,

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from posenc import scaling
+from posenc._core.annotations import show
 from posenc._core.errors import suggest
 from posenc.detect.explain.config.view import (
     ATTENTION_KEYS,
@@ -61,12 +62,6 @@ class Lengths(NamedTuple):
     original_key: str
 
 
-def shortened(value: Any) -> str:
-    """A value in at most 40 characters."""
-    text = repr(value)
-    return text if len(text) < 40 else text[:37] + "..."
-
-
 class Asked(NamedTuple):
     """What the parameters ask for."""
 
@@ -80,7 +75,7 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
     named = {params.where(key): params.get(key) for key in TYPE_KEYS if key in params}
     words = [str(value).lower().replace("-", "_") for value in named.values()]
     # transformers 5 adds `rope_type: default` to the `type: mrope` of a file.
-    stated = " and ".join(f"{where}={shortened(value)}" for where, value in named.items())
+    stated = " and ".join(f"{where}={show(value, 40)}" for where, value in named.items())
     unsettled_if(
         len({TYPES.get(word, str(v)) for word, v in zip(words, named.values(), strict=True)}) > 1,
         f"{stated} contradict each other",
@@ -89,7 +84,7 @@ def rope_type(params: Keys, notes: Notes) -> str:  # noqa: ARG001
         if word not in TYPES:
             known = suggest(str(value), TYPES)
             raise UnsettledError(
-                f"{where}={shortened(str(value))} is no known rule of scaling. {known}"
+                f"{where}={show(str(value), 40)} is no known rule of scaling. {known}"
             )
     return TYPES[words[0]] if words else "default"
 
@@ -103,7 +98,7 @@ def read_scaling(params: Keys, rule: str, lengths: Lengths, pairs: int, notes: N
         if key in params.read or key in SILENT or value is None:
             continue
         stated, meaning = (
-            f"{params.where(key)}={shortened(value)}",
+            f"{params.where(key)}={show(value, 40)}",
             meanings(in_rope_parameters=True),
         )
         if key in KNOWN:
