@@ -108,6 +108,28 @@ def test_a_pair_of_functions_is_a_side() -> None:
     assert found.verdict == "nothing differs", found.lines()
 
 
+@pytest.mark.parametrize("name", ["cache_len", "cached_tokens", "start_pos"])
+def test_code_that_forgets_the_tokens_of_the_cache_differs(name: str) -> None:
+    """An offset under any of its names is asked, and what does not read it counts from the call."""
+    steps = {
+        right: f"lambda x, {name}=0: turn(x, np.arange(x.shape[-2]) + {name * right or 0})"
+        for right in (True, False)
+    }
+    for right, text in steps.items():
+        found = posenc.diff(SPEC, eval(text, {"turn": bhsd, "np": np}))
+        assert found.exit_code == (0 if right else 1), found.lines()
+        told = "counted from the first one of the call"
+        assert any(told in row.text for row in found.rows) != right
+
+
+def test_a_base_without_its_scaling_names_both() -> None:
+    """What is to be written in place of both, or the scaling is found after the base is mended."""
+    spec = posenc.RoPE(64, pairing="half", base=5e5, scaling=posenc.scaling.Linear(4))
+    (row,) = posenc.diff(spec, bhsd).rows
+    assert row.a == "500000, with the scaling Linear(4)"
+    assert row.b == "10000, with the scaling none"
+
+
 def test_buffers_are_a_side() -> None:
     buffers = {"inv_freq": 1e4 ** -(np.arange(32) / 32)}
     assert posenc.diff(SPEC, buffers).verdict == "nothing differs"
