@@ -28,6 +28,7 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.lookups import overwrite
 from posenc._core.arrays.words import Halves, Words
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.phase import cos_sin as phase_cos_sin
 from posenc.encodings.api import RotarySpec, TableSpec
 from posenc.encodings.rotary.pairing import Pairing, advanced
@@ -200,7 +201,16 @@ def add(request: Add) -> Array:
 def _rows(
     spec: TableSpec, positions: Array, params: Mapping[str, Array], inner: Any, xp: Any
 ) -> Array:
-    return spec.rows(positions, {**constants(spec, positions, xp=xp), **params}, dtype=inner, xp=xp)
+    values = {**constants(spec, positions, xp=xp), **params}
+    rows = spec.rows(positions, values, dtype=inner, xp=xp)
+    if rows.ndim != positions.ndim:  # of a class of another package
+        where, todo = (
+            f"{type(spec).__name__}.rows",
+            "Their axes are last: take positions[..., 0].",
+        )
+        shapes = f"{tuple(rows.shape)} of {tuple(positions.shape)}"
+        raise bad_argument(where, "rows (..., dim) of positions (..., axes)", shapes, todo)
+    return rows
 
 
 # --- biases ---------------------------------------------------------------------------------------
