@@ -202,14 +202,13 @@ def _rows(
     spec: TableSpec, positions: Array, params: Mapping[str, Array], inner: Any, xp: Any
 ) -> Array:
     values = {**constants(spec, positions, xp=xp), **params}
-    rows = spec.rows(positions, values, dtype=inner, xp=xp)
+    rows: Array = spec.rows(positions, values, dtype=inner, xp=xp)
     if rows.ndim != positions.ndim:  # of a class of another package
-        where, todo = (
-            f"{type(spec).__name__}.rows",
+        raise bad_argument(
+            f"{type(spec).__name__}.rows", "rows (..., dim) of positions (..., axes)",
+            f"{tuple(rows.shape)} of {tuple(positions.shape)}",
             "Their axes are last: take positions[..., 0].",
-        )
-        shapes = f"{tuple(rows.shape)} of {tuple(positions.shape)}"
-        raise bad_argument(where, "rows (..., dim) of positions (..., axes)", shapes, todo)
+        )  # fmt: skip
     return rows
 
 

@@ -122,6 +122,23 @@ def test_code_that_forgets_the_tokens_of_the_cache_differs(name: str) -> None:
         assert any(told in row.text for row in found.rows) != right
 
 
+def test_two_functions_of_a_width_of_their_own_are_compared() -> None:
+    """Nobody states it, and their own errors tell it."""
+
+    def bound(base: float) -> Any:
+        frequencies = base ** -(np.arange(48) / 48)
+
+        def rope(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+            cos, sin = np.cos(a := positions[:, None] * frequencies), np.sin(a)
+            a, b = x[..., :48], x[..., 48:]
+            return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+        return rope
+
+    assert posenc.diff(bound(1e4), bound(1e4)).verdict == "nothing differs"
+    assert posenc.diff(bound(1e4), bound(5e5)).exit_code == 1
+
+
 def test_a_base_without_its_scaling_names_both() -> None:
     """What is to be written in place of both, or the scaling is found after the base is mended."""
     spec = posenc.RoPE(64, pairing="half", base=5e5, scaling=posenc.scaling.Linear(4))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -36,7 +35,6 @@ from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
 OTHERS = 40  # calls to find further forms
 RECORDED = ("input", "output", "positions")
-MOST_WIDE = 2**13  # of a width that nobody stated
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
 
 
@@ -104,14 +102,6 @@ def ask(
         ArgumentError,
     )
     return asked(target, dim=dim, heads=heads, kind=kind, library=library, layout=layout)
-
-
-def at_its_width(target: Any, why: CannotAsk, **options: Any) -> Subject:
-    """`asked` at a width that the error of another one tells of; where none answers, that error."""
-    for width in why.widths:
-        with contextlib.suppress(CannotAsk):
-            return asked(target, dim=width, **options)
-    raise why
 
 
 @foreign("ask")
@@ -249,9 +239,7 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     wide *= bool(re.search(r"broadcast|shape|size|dimension", own))
     refusal = CannotAsk(f"ask: {says}; the first: {own}.{wide} {todo}")
     refusal.__cause__ = search.error
-    sizes = sorted({int(size) for size in re.findall(r"\d+", own * bool(wide))}, reverse=True)
-    widths = [width for size in sizes for width in (2 * size, size)]  # of halves, or whole
-    refusal.widths = tuple(w for w in widths if 1 < w <= MOST_WIDE and w != search.dim)
+    refusal.says = own * bool(wide)
     refusal.answered = search.answered
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
     return refusal

@@ -138,7 +138,7 @@ class CannotAsk(ArgumentError):  # noqa: N818
 
     answered = False  # whether it answered some call, with what is no encoding
     arguments = 0  # how many it needs
-    widths: tuple[int, ...] = ()  # at which it may answer, by the sizes of which its error speaks
+    says = ""  # its own error, where that speaks of sizes
 
 
 class OtherShape(CannotAsk):

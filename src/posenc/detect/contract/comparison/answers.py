@@ -112,11 +112,11 @@ def _positions(part: Part, check: Check, code: Implementation) -> Told:
     ours, other = (words(tuple(p.astype(int).tolist())) for p in (mine, theirs))
     if not code.counts:
         return Told([Difference("positions", f"{check['case']}: {ours}", other)], begins)
-    unit, low = "rows" if start else "positions", ""
-    off = {*(theirs - mine)[-check["shape"][-1] :].tolist()} if theirs.shape == mine.shape else {}
-    if len(off) == 1 and (count := int(off.pop())):
-        way = "low" if count < 0 else "high"
-        low = f": {abs(count)} too {way} where nothing is padded"
+    unit, last = "rows" if start else "positions", check["shape"][-1]  # of the row without padding
+    off = (theirs - mine)[-last:] if theirs.shape == mine.shape else np.zeros(1)
+    count = off[0] * (np.ptp(off) == 0)
+    way = "low" if count < 0 else "high"
+    low = f": {abs(count):.0f} too {way} where nothing is padded" * bool(count)
     row = Difference("position_ids", f"{check['case']}: {unit} {ours}", f"{unit} {other}{low}")
     return Told([row], begins)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -23,48 +24,33 @@ ROLES = {
 TOKEN = 5  # of every place without padding, beyond the padding's own
 
 
-class Counting(NamedTuple):
-    """Such a function, with the role of each parameter that is known."""
+def _numbered(code: Any, roles: Mapping[str, str], case: Mapping[str, Any]) -> np.ndarray:
+    """The numbers of a padded batch or a cached step, of positions or of rows."""
+    steps = "past" in case and {"tokens", "past"} <= {*roles.values()}
+    refuse_if("mask" not in case and not steps, f"it takes {', '.join(roles)} alone")
+    mask, pad = case.get("mask", np.ones(case["shape"])), int(case["pad"])
+    mask = np.reshape(mask, (-1, case["shape"][-1])).astype(int)
+    plain = {"pad": pad, "past": int(case.get("past", 0))}
+    arrays = {"mask": mask, "tokens": np.where(mask, pad + TOKEN, pad)}
 
-    function: Callable[..., Any]
-    roles: Mapping[str, str]
+    def answer(library: str) -> np.ndarray:
+        asked: dict[str, Any] = {r: carried(array, library) for r, array in arrays.items()}
+        return numbers(code(**{name: (asked | plain)[role] for name, role in roles.items()}))
 
-    def __call__(self, case: Mapping[str, Any]) -> np.ndarray:
-        """The numbers of a padded batch or a cached step, of positions or of rows."""
-        steps = "past" in case and {"tokens", "past"} <= {*self.roles.values()}
-        refuse_if("mask" not in case and not steps, f"it takes {', '.join(self.roles)} alone")
-        mask = np.reshape(case.get("mask", np.ones(case["shape"])), (-1, case["shape"][-1])).astype(
-            int
-        )
-        pad = int(case["pad"])
-        given = {"mask": mask, "tokens": np.where(mask, pad + TOKEN, pad)}
-        plain = {"pad": pad, "past": int(case.get("past", 0))}
-        for library in ("numpy", "torch"):
-            arrays = {role: carried(array, library) for role, array in given.items()}
-            values = {name: (arrays | plain)[role] for name, role in self.roles.items()}
-            try:
-                answer = numbers(self.function(**values))
-            except (TypeError, AttributeError):
-                if library == "torch":
-                    raise
-            else:
-                break
-        whole = answer.size == mask.size and np.all(answer % 1 == 0)
-        refuse_if(not whole, "it answers with no whole number for each token")
-        return answer
+    try:
+        numbered = answer("numpy")
+    except (TypeError, AttributeError):
+        numbered = answer("torch")
+    whole = numbered.size == mask.size and np.all(numbered % 1 == 0)
+    refuse_if(not whole, "it answers with no whole number for each token")
+    return numbered
 
 
-def counting(code: Any) -> Counting | None:
+def counting(code: Any) -> Callable[..., Any] | None:
     """A function that numbers tokens; None for others, and for one of a record of a contract."""
-    if not (inspect.isroutine(code) and NAMED.search(code.__name__)):
-        return None
-    roles, required = {}, set()
-    for name, slot in inspect.signature(code).parameters.items():
-        role = next((role for role, words in ROLES.items() if name in words.split()), "")
-        roles |= {name: role} if role else {}
-        required |= {role} if slot.default is slot.empty else set()
-    return (
-        Counting(code, roles)
-        if {"tokens", "mask"} & {*roles.values()} and "" not in required
-        else None
-    )
+    plain = inspect.isfunction(code) or inspect.ismethod(code)
+    slots = inspect.signature(code).parameters if plain and NAMED.search(code.__name__) else {}
+    roles = {name: role for name in slots for role, words in ROLES.items() if name in words.split()}
+    needed = {name for name, slot in slots.items() if slot.default is slot.empty}
+    fits = needed <= {*roles} and {"tokens", "mask"} & {*roles.values()}
+    return functools.partial(_numbered, code, roles) if fits else None

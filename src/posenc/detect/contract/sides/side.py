@@ -54,8 +54,7 @@ class Implementation:
         if not self.methods and plain and {*_parameters(code)} <= {"layer", "length"}:
             self.methods = {"frequencies": code}
         self.counts = counting(self.methods.get("position_ids") or (None if self.methods else code))
-        if self.counts:
-            self.methods["position_ids"] = self.counts
+        self.methods.update({"position_ids": self.counts} if self.counts else {})
         if not (self.methods or callable(code) or isinstance(code, (tuple, Mapping, Subject))):
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
