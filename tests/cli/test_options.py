@@ -499,6 +499,23 @@ def test_a_first_word_is_taken_as_it_is(words: tuple[str, ...], said: str) -> No
     assert said in error_of("check", *words)
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("plot", "rope"), "write `posenc plot rotation --encoding RoPE`; `posenc plot table --en"),
+        (("plot", "alibi"), "--encoding ALiBi --numbers rows.csv` writes its numbers."),
+        (("plot", "sinusoidal"), "write `posenc plot table --encoding Sinusoidal`."),
+        (("plot", "table", "--encoding", "Windmill"), "by an entry point of an installed package"),
+    ],
+)
+def test_an_encoding_in_the_place_of_a_picture_gets_one_command(
+    words: tuple[str, ...], said: str
+) -> None:
+    text = error_of(*words)
+    assert said in text
+    assert text.lower().count("write") <= 2
+
+
 def test_a_missing_or_an_extra_argument_gets_an_example() -> None:
     for name, command in commands():
         needed = [p for p in command.params if isinstance(p, click.Argument) and p.required]

@@ -456,7 +456,7 @@ def test_ours_are_of_what_others_need() -> None:
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("thing", [3, "RoPE", np.ndarray, lambda: None, posenc.ALiBi(2)])
 def test_only_classes_are_registered(thing: Any) -> None:
-    with pytest.raises(SpecError, match="it is no class of a kind"):
+    with pytest.raises(SpecError, match=r"it is no class of a kind.*inherit from .*TableSpec"):
         posenc.register(thing)
 
 
@@ -521,6 +521,21 @@ def test_whatever_a_class_of_others_raises_is_told_of_the_text(error: Any) -> No
     assert posenc.from_json('{"type": "Fragile", "heads": 4}') == Fragile(4)
     with pytest.raises(SpecError, match=f"Fragile: expected.*heads.*{type(error).__name__}|Attrib"):
         posenc.from_json('{"type": "Fragile", "heads": 5}')
+
+
+def test_rows_of_another_shape_than_that_of_positions_are_refused() -> None:
+    """Else the axis of coordinates stands in every result."""
+
+    @dataclass(frozen=True)
+    class Wave(api.TableSpec):
+        dim: int
+
+        def rows(self, positions: Any, constants: Any, *, dtype: Any, xp: Any) -> Any:
+            angle = api.astype(positions[:, None], dtype, xp)  # as if they were (seq,)
+            return xp.sin(angle / xp.arange(1, self.dim + 1))
+
+    with pytest.raises(posenc.ArgumentError, match=r"\(4, 1, 8\) of \(4, 1\).*\[\.\.\., 0\]"):
+        posenc.table(Wave(8), 4)
 
 
 def test_an_author_needs_no_private_name() -> None:

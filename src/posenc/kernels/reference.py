@@ -26,6 +26,7 @@ from posenc._core.arrays.array import (
 )
 from posenc._core.arrays.lookups import overwrite
 from posenc._core.arrays.words import Halves, Words
+from posenc._core.errors import bad_argument
 from posenc._core.numeric.phase import cos_sin as phase_cos_sin
 from posenc.encodings.api import RotarySpec, TableSpec
 from posenc.encodings.rotary.pairing import Pairing, advanced, turn as pairs_turned
@@ -197,7 +198,15 @@ def add(request: Add) -> Array:
 def _rows(
     spec: TableSpec, positions: Array, params: Mapping[str, Array], inner: Any, xp: Any
 ) -> Array:
-    return spec.rows(positions, {**constants(spec, positions, xp=xp), **params}, dtype=inner, xp=xp)
+    values = {**constants(spec, positions, xp=xp), **params}
+    rows: Array = spec.rows(positions, values, dtype=inner, xp=xp)
+    if rows.ndim != positions.ndim:  # of a class of another package
+        raise bad_argument(
+            f"{type(spec).__name__}.rows", "rows (..., dim) of positions (..., axes)",
+            f"{tuple(rows.shape)} of {tuple(positions.shape)}",
+            "Their axes are last: take positions[..., 0].",
+        )  # fmt: skip
+    return rows
 
 
 # --- biases ---------------------------------------------------------------------------------------

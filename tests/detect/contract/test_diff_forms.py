@@ -108,6 +108,45 @@ def test_a_pair_of_functions_is_a_side() -> None:
     assert found.verdict == "nothing differs", found.lines()
 
 
+@pytest.mark.parametrize("name", ["cache_len", "cached_tokens", "start_pos"])
+def test_code_that_forgets_the_tokens_of_the_cache_differs(name: str) -> None:
+    """An offset under any of its names is asked, and what does not read it counts from the call."""
+    steps = {
+        right: f"lambda x, {name}=0: turn(x, np.arange(x.shape[-2]) + {name * right or 0})"
+        for right in (True, False)
+    }
+    for right, text in steps.items():
+        found = posenc.diff(SPEC, eval(text, {"turn": bhsd, "np": np}))
+        assert found.exit_code == (0 if right else 1), found.lines()
+        told = "counted from the first one of the call"
+        assert any(told in row.text for row in found.rows) != right
+
+
+def test_two_functions_of_a_width_of_their_own_are_compared() -> None:
+    """Nobody states it, and their own errors tell it."""
+
+    def bound(base: float) -> Any:
+        frequencies = base ** -(np.arange(48) / 48)
+
+        def rope(x: np.ndarray, positions: np.ndarray) -> np.ndarray:
+            cos, sin = np.cos(a := positions[:, None] * frequencies), np.sin(a)
+            a, b = x[..., :48], x[..., 48:]
+            return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+        return rope
+
+    assert posenc.diff(bound(1e4), bound(1e4)).verdict == "nothing differs"
+    assert posenc.diff(bound(1e4), bound(5e5)).exit_code == 1
+
+
+def test_a_base_without_its_scaling_names_both() -> None:
+    """What is to be written in place of both, or the scaling is found after the base is mended."""
+    spec = posenc.RoPE(64, pairing="half", base=5e5, scaling=posenc.scaling.Linear(4))
+    (row,) = posenc.diff(spec, bhsd).rows
+    assert row.a == "500000, with the scaling Linear(4)"
+    assert row.b == "10000, with the scaling none"
+
+
 def test_buffers_are_a_side() -> None:
     buffers = {"inv_freq": 1e4 ** -(np.arange(32) / 32)}
     assert posenc.diff(SPEC, buffers).verdict == "nothing differs"

@@ -28,6 +28,13 @@ def apply(x, positions):
     return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
 
 
+def bound(x, positions):  # to heads of 96
+    angle = positions[:, None] * 50_000.0 ** (-np.arange(48) / 48)
+    a, b = x[..., :48], x[..., 48:]
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=-1)
+
+
 def nothing(x, positions):
     return x * 1.0
 
@@ -69,6 +76,18 @@ def test_rotations() -> None:
     assert found["matches"] is True
     spec = posenc.from_json(json.dumps(found["spec"]))
     assert spec == posenc.RoPE(64, pairing="half", base=50_000)
+
+
+def test_the_width_of_code_that_has_one_is_found_out() -> None:
+    """By the sizes of which its own error speaks; a width that is stated is not changed."""
+    assert run("somebodys:bound").output.startswith("RoPE(96, pairing='half', base=50000.0)\n")
+    assert "say --dim" in run("somebodys:bound", "--dim", "64").output
+    checked = CliRunner().invoke(app, ["check", "somebodys:bound", "--laws", "norm,shift"])
+    assert checked.exit_code == 0
+    assert "2 pass" in checked.output
+    assert (
+        "say --dim" in CliRunner().invoke(app, ["check", "somebodys:bound", "--dim", "64"]).output
+    )
 
 
 def test_tables_and_biases() -> None:

@@ -85,6 +85,16 @@ def test_numbers_from_standard_input() -> None:
     assert run("-", "--base", "100", text=brackets).output == result.output
 
 
+@pytest.mark.parametrize("width", [2, 4, 16])
+def test_a_short_row_is_rounded_as_it_was_printed(width: int) -> None:
+    """Each of its numbers is known to its last digit; of too many numbers none is a row."""
+    row = posenc.table(posenc.Sinusoidal(width), [7], dtype="float64")[0].round(3)
+    assert run("-", text=" ".join(map(str, row))).output.startswith("Position 7.\n")
+    assert posenc.locate(posenc.Sinusoidal(width), row).position == 7
+    wrong = np.append(row[:-1], 0.5)
+    assert "No such position" in run("-", text=" ".join(map(str, wrong))).output
+
+
 def test_no_position_is_exit_code_1(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=64))
     result = run(str(tmp_path / "x.npy"), "--conventions", "stated")

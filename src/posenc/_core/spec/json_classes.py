@@ -21,7 +21,10 @@ SIZES = {
 def why_no_json(candidate: Any) -> str:
     """Why what a class makes could not be written to JSON and rebuilt; empty where it can be."""
     if not (isinstance(candidate, type) and issubclass(candidate, Value)):
-        return "it is no class of a kind of encodings or values"
+        return (
+            "it is no class of a kind of encodings or values: inherit from "
+            "posenc.encodings.api.TableSpec, RotarySpec, BiasSpec or Value"
+        )
     cls: Any = candidate
     if "__dataclass_fields__" not in vars(cls):
         return "it is no dataclass itself"

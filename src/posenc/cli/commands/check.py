@@ -37,7 +37,7 @@ Examples:
 @click.argument("target", metavar="TARGET", required=False)
 @click.option("--kind", type=WordChoice(KINDS), help="What it computes; found out by default.")
 @click.option(
-    "--dim", type=click.IntRange(1, 2**16), help="Width. [default: that of --spec, else 64]"
+    "--dim", type=click.IntRange(1, 2**16), help="Width. [default: that of --spec, else found out]"
 )
 @click.option(
     "--heads", type=click.IntRange(1, 2**12), help="Heads. [default: those of --spec, else 8]"

@@ -78,7 +78,11 @@ Examples:
 @click.argument(
     "vector",
     metavar="[VECTOR]",
-    type=InputFile(stream=True, advice="Numbers themselves go with --value and --at."),
+    type=InputFile(
+        stream=True,
+        advice="A row goes in by echo '0.66 0.75' | posenc locate -; single numbers "
+        "go with --value and --at.",
+    ),
     required=False,
 )
 @click.option("--value", "values", multiple=True, metavar="DIGITS", help="A value, as printed.")
@@ -110,7 +114,7 @@ def locate(
 ) -> None:
     """Find the position that numbers come from.
 
-    VECTOR is a .npy or .safetensors file, a text of numbers, or - for standard input; a vector is
+    VECTOR is a .npy or .safetensors file, a text file of numbers, or - for standard input; it is
     a row of a table, an embedding with a table added (--before), or a turned query or key. Or give
     single values with --value and --at. The exit code is 1 where no position fits.
     """
@@ -224,7 +228,9 @@ Examples:
 """
 )
 @click.argument("source", metavar="MODULE:NAME|FILE.npz")
-@click.option("--dim", type=click.IntRange(2, 4096), help="Channels of a head. [default: 64]")
+@click.option(
+    "--dim", type=click.IntRange(2, 4096), help="Channels of a head; found out by default."
+)
 @click.option("--axes", metavar="NAMES", default="position", help="Coordinates: h,w.")
 @click.option("--kind", type=WordChoice(KINDS), help="What it computes.")
 @click.option("--base", type=Positive(), help="The base of frequencies that follow no known rule.")

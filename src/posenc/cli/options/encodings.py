@@ -108,7 +108,7 @@ def make_spec(choice: EncodingChoice, *, width: int | None = None, default: int)
     spec = any_spec(choice, width=default)
     if not isinstance(spec, TableSpec):
         raise click.UsageError(
-            f"{type(spec).__name__} is no table: this command adds tables to embeddings. "
+            f"{type(spec).__name__} is no table, which is what this command is for. "
             + encoding_advice(type(spec).__name__)
         )
     if width is not None and spec.dim != width:
@@ -154,6 +154,12 @@ def _preset(name: str, fields: Mapping[str, Any], dim: int) -> Any:
     return preset(name, fields.get(size, HEADS if size == "heads" else dim))
 
 
+OWN = (
+    " Commands know a class of your own by an entry point of an installed package "
+    "(docs/adding.md); what posenc.register is given is known to its own process alone."
+)
+
+
 def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
     """The fields, with those that the class needs and nobody gave: as in its example.
 
@@ -162,6 +168,7 @@ def _sized(name: str, fields: Mapping[str, Any], dim: int) -> dict[str, Any]:
     if not (spelling := spelled(name)):
         near = closest(name, names(), cutoff=0.8)  # "NoPE" is no misspelt "RoPE"
         todo = (near is None and meant(name, OTHERS)) or suggest(name, names())
+        todo += OWN * (near is None)
         raise click.UsageError(f"no encoding {name[:60]!r}. {todo}")
     cls: Any = lookup(spelling)
     needed = {

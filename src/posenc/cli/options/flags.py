@@ -145,7 +145,7 @@ INSTEAD: dict[str, dict[str, str]] = {
 # By kinds: what shows an encoding.
 DRAWN = {
     "table": "table",
-    "rotary": "plot wavelengths",
+    "rotary": "plot rotation",
     "bias": "plot bias",
     "relative": "plot attention",
 }
@@ -202,18 +202,15 @@ def command_advice(name: str, reader: str = "", *files: str) -> str:
 
 def encoding_advice(text: str) -> str:
     """What to write for an encoding in the place of a command or picture; nothing for others."""
-    from posenc._core.spec.checks import small
-    from posenc.registry import lookup, spelled
+    from posenc.registry import spelled
 
     name = spelled(text.partition("(")[0].removeprefix("posenc."))
     if not name:
         about = hub_advice(text)
         return about if about.startswith(f"{text} is") else ""
     option = f"--spec {shlex.quote(text)}" if "(" in text else f"--encoding {name}"
-    others = f'; `posenc golden "{small(lookup(name))}"` has its numbers'
-    others *= kind_of(name) not in ("", "table")
-    if verb := {"rotary": "cos_sin", "bias": "bias"}.get(kind_of(name)):
-        others += f", and np.save('rows.npy', posenc.{verb}(spec, 128)) in Python writes an array"
+    rows = {"rotary": "table", "bias": "bias"}.get(kind_of(name), "")
+    others = f"; `posenc plot {rows} {option} --numbers rows.csv` writes its numbers" * bool(rows)
     drawn = DRAWN.get(kind_of(name), "plot")
     return f"{name} is an encoding: write `posenc {drawn} {option}`{others}."
 
@@ -222,6 +219,7 @@ def picture_advice(text: str) -> str:
     """What to write for a picture that does not exist; nothing where nobody knows."""
     named = encoding_advice(text).replace("posenc table", "posenc plot table")
     shown = re.sub(r".*posenc\.plot\.(\w+).*", r"Write posenc plot \1.", meant(text, PLOTS))
+    shown *= shown.removeprefix("Write ").rstrip(".") not in named
     # A word of its own, such as decay, may mean what a picture shows.
     return f"{named} {shown}".strip() if text.islower() or not named else named
 

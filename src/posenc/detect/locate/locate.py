@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy as np
 from posenc import functional
 from posenc._core.arrays.array import dtype_name, is_array, is_torch
 from posenc._core.calls import checked_call
-from posenc._core.errors import ArgumentError, SpecError, bad_argument, refuse
+from posenc._core.errors import ArgumentError, PosencError, SpecError, bad_argument, refuse
 from posenc._core.spec.spec import Spec
 from posenc.detect.locate import from_rotated_pair, from_values, from_vector, vector_problem
 from posenc.detect.locate.arcs import read_value
@@ -23,6 +24,7 @@ from posenc.encodings.table.column_phases import columns_of, inner, phases_of, s
 from posenc.encodings.table.learned import Learned
 
 CONVENTIONS = ("siblings", "stated")
+FEW = 16  # numbers of a vector that may be digits as printed
 
 
 @checked_call
@@ -102,9 +104,16 @@ def locate(
     if isinstance(spec, RotarySpec):
         return _of_turned(spec, sample, before, within, conventions)
     assert isinstance(spec, TableSpec), "`_check` has seen to it"  # noqa: S101 - for mypy
-    return _of_vector(
+    location = _of_vector(
         spec, sample, before=before, params=params, within=within, conventions=conventions
     )
+    few = sample.values.size <= FEW and before is None and params is None
+    if location.best is None and few and np.any(sample.values):
+        digits = {i: repr(value) for i, value in enumerate(sample.values.tolist())}
+        with contextlib.suppress(PosencError):  # numbers that were rounded as they were printed
+            printed = _of_values(spec, digits, None, within, "stated")
+            location = location if printed.best is None else printed
+    return location
 
 
 def _named(spec: Any) -> str:

@@ -239,6 +239,7 @@ def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
     wide *= bool(re.search(r"broadcast|shape|size|dimension", own))
     refusal = CannotAsk(f"ask: {says}; the first: {own}.{wide} {todo}")
     refusal.__cause__ = search.error
+    refusal.says = own * bool(wide)
     refusal.answered = search.answered
     refusal.arguments = sum(slot.required for slot in codes[0].slots)
     return refusal

@@ -35,9 +35,10 @@ WHOLE: dict[str, Role] = {
         "value": "v value values xv vs",
         "positions": "p ps pos pids steps step timesteps timestep time times index indices "
         "idx ids inds coords coordinates places place locations location cache_position m "
-        "cur_pos current_pos cache_positions q_offsets",
+        "cur_pos current_pos cache_pos cache_positions q_offsets",
         "offset": "start offset begin shift past n_past first kv_offset prefix prefix_len "
-        "seqlen_offsets seq_offset cached decode_index cur_index",
+        "seqlen_offsets seq_offset cached decode_index cur_index cache_len cache_length cache_size "
+        "cached_len cached_tokens kv_cache_len num_cached",
         "length": "length n_ctx n seqlen seq_len end maxlen size_seq ctx context block_size "
         "seq lengths num_tokens n_tokens num_embeddings rows size count tgt_len max_cached_len",
         "packed": "cu_seqlens cu_seq_lens cu_lens cu_seqlen cu_seqlens_q offsets",
@@ -137,6 +138,7 @@ class CannotAsk(ArgumentError):  # noqa: N818
 
     answered = False  # whether it answered some call, with what is no encoding
     arguments = 0  # how many it needs
+    says = ""  # its own error, where that speaks of sizes
 
 
 class OtherShape(CannotAsk):

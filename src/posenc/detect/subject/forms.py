@@ -61,6 +61,9 @@ class Inquiry(NamedTuple):
         return int(self.rows.max(initial=-1)) + 1
 
 
+SHOWN = {"mask": "ones"}  # in what is said of a call
+
+
 class Form(NamedTuple):
     """How something is called."""
 
@@ -78,7 +81,7 @@ class Form(NamedTuple):
     @property
     def words(self) -> str:
         """The same for people."""
-        inside = ", ".join(name if role in ("", name) else f"{name} = {role}"
+        inside = ", ".join(name if role in ("", name) else f"{name} = {SHOWN.get(role, role)}"
                            for name, role in self.roles)  # fmt: skip
         axes = f" of shape ({', '.join(AXES[c] for c in self.layout)})" if self.layout else ""
         shape = {"bs": " (batch, seq)", "s": " (seq,)", "1s": " (1, seq)", "t": " (tokens,)",

@@ -92,9 +92,15 @@ def _refused(reason: str) -> Any:
 def _positions(part: Part, check: Check, code: Implementation) -> Told:
     """Which token stands where: left padding, packed sequences, a cached step."""
     asked = {name: value for name, value in check.data.items() if name != "positions"}
-    theirs, mine = code.numbers("position_ids", asked, part=part), check["positions"]
+    spec: Any = part.spec
+    start, pad = (getattr(spec, name, None) or 0 for name in ("start", "pad"))
+    # Code of a model numbers the rows of a table, and knows the token of padding.
+    start, more = (start, {"pad": pad}) if code.counts else (0, {})
+    theirs = code.numbers("position_ids", asked | more, part=part)
+    mine = check["positions"] + start
     # What padding gets is nobody's business.
-    begins, counted = "", check["mask"] == 1 if "mask" in check else np.ones(mine.size, bool)
+    begins = f", as rows of the table, the first token in row {start}" if start else ""
+    counted = check["mask"] == 1 if "mask" in check else np.ones(mine.size, bool)
     if "shift" in check and theirs.shape == mine.shape:
         # A rotation or a bias sees distances alone: a row may begin to count anywhere.
         begins, shape = ", from wherever a row begins to count", tuple(check["shape"])
@@ -104,7 +110,15 @@ def _positions(part: Part, check: Check, code: Implementation) -> Told:
     if theirs.shape == mine.shape and np.all(theirs[counted] == mine[counted]):
         return Told([], begins)
     ours, other = (words(tuple(p.astype(int).tolist())) for p in (mine, theirs))
-    return Told([Difference("positions", f"{check['case']}: {ours}", other)], begins)
+    if not code.counts:
+        return Told([Difference("positions", f"{check['case']}: {ours}", other)], begins)
+    unit, last = "rows" if start else "positions", check["shape"][-1]  # of the row without padding
+    off = (theirs - mine)[-last:] if theirs.shape == mine.shape else np.zeros(1)
+    count = off[0] * (np.ptp(off) == 0)
+    way = "low" if count < 0 else "high"
+    low = f": {abs(count):.0f} too {way} where nothing is padded" * bool(count)
+    row = Difference("position_ids", f"{check['case']}: {unit} {ours}", f"{unit} {other}{low}")
+    return Told([row], begins)
 
 
 # --- rotations ------------------------------------------------------------------------------------

@@ -258,16 +258,13 @@ def _fitted(spec: RoPE, theirs: np.ndarray, doubt: np.ndarray) -> Iterator[Candi
 
 def _changed(spec: Any, other: RoPE | None, base: float) -> Candidate:
     """The field by which another encoding is told from this one, the base or width first."""
-    tail = (
-        f", with the scaling {words(other.scaling)}"
-        if other is not None and other.scaling != spec.scaling
-        else ""
-    )
+    both = other is not None and other.scaling != spec.scaling
+    own, tail = (f", with the scaling {words(one.scaling)}" * both for one in (spec, other or spec))
     width = 0.0 if base <= 1 else spec.dim * math.log(spec.base) / math.log(base)
     if abs(width - round(width)) < WHOLE and round(width) not in (0, spec.dim):
         return "dim", str(spec.dim), f"frequencies of a width of {round(width)}{tail}", other
     if base != spec.base:
-        return "base", words(spec.base), sentences.say("base", words(base), tail), other
+        return "base", words(spec.base) + own, sentences.say("base", words(base), tail), other
     field = "ladder" if other is not None and other.ladder != spec.ladder else "scaling"
     return field, value_of(spec, field), value_of(other, field), other
 

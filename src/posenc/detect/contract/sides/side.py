@@ -21,6 +21,7 @@ import numpy as np
 from posenc._core.errors import DataError, bad_argument, mismatch
 from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
+from posenc.detect.contract.sides.counting import counting
 from posenc.detect.facts.arrays import COSINES, FREQUENCIES, ROWS, SINES, complex_of
 from posenc.detect.subject import CannotAsk, Subject, ask, asked, refuse_if
 from posenc.detect.subject.arrays import carried, numbers, parts_of
@@ -52,6 +53,8 @@ class Implementation:
         # A function that takes nothing, but for the name of a layer or a length.
         if not self.methods and plain and {*_parameters(code)} <= {"layer", "length"}:
             self.methods = {"frequencies": code}
+        self.counts = counting(self.methods.get("position_ids") or (None if self.methods else code))
+        self.methods.update({"position_ids": self.counts} if self.counts else {})
         if not (self.methods or callable(code) or isinstance(code, (tuple, Mapping, Subject))):
             expected = f"an object with any of the methods {', '.join(METHODS)}"
             todo = "A function may be one of them: of (x, positions), say."
