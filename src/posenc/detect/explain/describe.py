@@ -289,9 +289,10 @@ def _told(entry: Layer, told: dict[str, Any]) -> list[str]:
     elif isinstance(entry.spec, RotarySpec):
         made = _rotary_lines(entry.spec, told)
     else:
-        made = [f"{entry.kind}: {_brief(entry.spec)}" if entry.spec is not None else entry.kind]
         start = getattr(entry.spec, "start", 0) * (entry.kind == "table")
-        made += [f"position p is row p + {start}: the first token takes row {start}"] * bool(start)
+        row = f"position p is row p + {start}: the first token takes row {start}"
+        named = f"{entry.kind}: {_brief(entry.spec)}" if entry.spec is not None else entry.kind
+        made = [named, *[row] * bool(start)]
     made += _on_scores(entry.logit_scale, entry.scale)
     if entry.positions is not None:
         made.append(f"positions: {entry.positions}")
