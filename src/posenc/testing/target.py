@@ -195,8 +195,7 @@ def adapt(
     Returns
     -------
     Subject
-        To be given to `check`. Where the guess is wrong, write a `Subject` with a `call` of your
-        own.
+        To be given to `check`. Where the guess is wrong, write a `Subject` with its own `call`.
 
     Raises
     ------
@@ -223,9 +222,7 @@ def adapt(
             return instance(made, sizes, arguments, changes)
         # A function of x learns the width from x.
         fixed = set(changes) - {"dim"} or (changes and not (found.form.layout and rotary))
-        not_offered_where(
-            fixed, "it is a finished object, which cannot be made anew with other settings"
-        )
+        not_offered_where(fixed, "it is finished, and is not made anew with other settings")
         return made
 
     places = places_of(spec)
