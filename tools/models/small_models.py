@@ -322,10 +322,11 @@ def built(model_type: str) -> Any:
     more = SUBSTITUTES.get(model_type, {})
     changes = merged(small(kind(**merged({}, copy.deepcopy(more)))), copy.deepcopy(more))
     config = kind(**changes)
-    # Some classes stand in a file of their library alone.
-    home = importlib.import_module(kind.__module__.replace(".configuration_", ".modeling_"))
     name = model_types()[model_type]
-    cls = getattr(transformers, name, None) or getattr(home, name)
+    cls = getattr(transformers, name, None)
+    if cls is None:  # some classes stand in a file of their library alone
+        home = importlib.import_module(kind.__module__.replace(".configuration_", ".modeling_"))
+        cls = getattr(home, name)
     if not isinstance(config, cls.config_class):  # the text, or the decoder, of a whole
         parts = [sub for sub in _sub(config).values() if isinstance(sub, cls.config_class)]
         config = parts[0] if parts else config
