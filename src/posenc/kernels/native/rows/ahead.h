@@ -24,6 +24,9 @@ public:
 
     // Called, it would be taken for a function without an effect, and left out.
     POSENC_ALWAYS_INLINE void fetch(int64_t r) const {
+        if constexpr (!RECENT) {
+            return;
+        }
         const int64_t later = r + distance_;
         const uintptr_t at = later < rows_ ? here_ + static_cast<uintptr_t>(later * row_)
                                            : next_ + static_cast<uintptr_t>((later - rows_) * row_);

@@ -25,6 +25,13 @@
 
 namespace posenc::POSENC_ISA {
 
+// Processors that are still bought: what gains time for space is for them alone.
+#if defined(__AVX2__) || !defined(__x86_64__)
+inline constexpr bool RECENT = true;
+#else
+inline constexpr bool RECENT = false;
+#endif
+
 template <class To, class From>
 inline To bits(From from) {
     static_assert(sizeof(To) == sizeof(From));

@@ -213,7 +213,7 @@ inline void turn_block(const Turning& turning, const Run& run, Block block, bool
                 turning, run, block, fetch, scratch,
                 [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
                     // Heads of 128 channels are code without a loop.
-                    if (n == 64) {
+                    if (RECENT && n == 64) {
                         turn_by_two(x, y, cos, sin, 64);
                     } else {
                         turn_by_two(x, y, cos, sin, n);
@@ -225,7 +225,7 @@ inline void turn_block(const Turning& turning, const Run& run, Block block, bool
         return turn_rows<Element>(
             turning, run, block, fetch, scratch,
             [](Row x, Element* y, const float* cos, const float* sin, int64_t n) {
-                if (n == 64) {
+                if (RECENT && n == 64) {
                     turn_half(x, y, cos, sin, 64);
                 } else {
                     turn_half(x, y, cos, sin, n);
