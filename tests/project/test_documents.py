@@ -182,7 +182,12 @@ def check_shell(example: Example) -> str | None:
         words = shlex.split(line, comments=True)
         if words[:1] == ["make"] and not set(words[1:]) <= targets:
             return f"{line}: the Makefile has no such target"
-        if words and words[0] not in {"make", "pip", "cd", "git", "python"}:
+        review = (ROOT / "tools" / "review" / "posenc_review.py").read_text(encoding="utf-8")
+        if words[:1] == ["posenc-review"]:
+            unknown = [w for w in words if w.startswith("--") and f'"{w}"' not in review]
+            if unknown:
+                return f"{line}: posenc-review has no {unknown[0]}"
+        elif words and words[0] not in {"make", "pip", "cd", "git", "python"}:
             return f"{line}: {words[0]} is not checked here"
         if words[:1] == ["python"] and not (ROOT / words[1]).exists():
             return f"{line}: no such script"
