@@ -134,6 +134,7 @@ WRONG = {
 
 
 @pytest.mark.costly
+@pytest.mark.usefixtures("whole_surveys")
 @pytest.mark.parametrize("name", drawn([*WRONG], 3, "detect/contract", "detect/subject"))
 def test_a_position_that_is_wrong_alone_or_now_and_then_is_seen(name: str) -> None:
     config = {**CONFIG, "max_position_embeddings": 8192}
