@@ -453,6 +453,13 @@ def test_ours_are_of_what_others_need() -> None:
     )
 
 
+def test_a_rule_of_another_package_may_have_a_factor_of_its_own() -> None:
+    fields: Any = [("factor", float), ("original_length", int)]
+    rule: Any = make_dataclass("Squeeze", fields, bases=(posenc.scaling.Scaling,), frozen=True)
+    (scaled,) = posenc.RoPE(8, pairing="half", scaling=rule(0.5, 0)).scaling
+    assert (scaled.factor, scaled.original_length) == (0.5, 0)
+
+
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("thing", [3, "RoPE", np.ndarray, lambda: None, posenc.ALiBi(2)])
 def test_only_classes_are_registered(thing: Any) -> None:

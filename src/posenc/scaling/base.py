@@ -22,7 +22,7 @@ class Scaling(Value, ABC):
     geometric: ClassVar[bool] = False
     comes_last: ClassVar[bool] = False
 
-    def check(self) -> None:
+    def _check_stretch(self) -> None:
         """Raise `SpecError` for a factor or an original length that cannot be, of those it has."""
         own, name = vars(self), type(self).__name__
         if "factor" in own:

@@ -48,7 +48,7 @@ class DynamicNTK(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for a factor below 1 or lengths that are none."""
-        super().check()
+        self._check_stretch()
         least = self.original_length
         self._require(
             self.length is None or self.length >= least,

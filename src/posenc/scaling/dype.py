@@ -74,7 +74,7 @@ class DyPE(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for a factor, noise or length that is none."""
-        super().check()
+        self._check_stretch()
         self._require(0 <= self.noise <= 1, "noise", "a level from 0 to 1, such as timestep / 1000")
 
     def attention_factor(self) -> float:

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from posenc._core.numeric.ladder import Array, Float32Rungs, Rungs
-from posenc.scaling.base import Scaling
 from posenc.scaling.per_axis import EachAxis
 
 
 @final
 @dataclass(frozen=True)
-class Linear(EachAxis, Scaling):
+class Linear(EachAxis):
     """Position interpolation (Chen et al. 2023, arXiv:2306.15595).
 
         f'[j] = f[j] / factor

@@ -48,7 +48,7 @@ class Llama3(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        super().check()
+        self._check_stretch()
         low, high = self.low_freq_factor, self.high_freq_factor
         self._require(
             0 < low <= high, "", "0 < low_freq_factor <= high_freq_factor", f"{low} and {high}"

@@ -58,7 +58,7 @@ class LongRoPE(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        super().check()
+        self._check_stretch()
         short, long = len(self.short), len(self.long)
         self._require(short == long, "", "as many short as long divisors", f"{short} and {long}")
         least = min(self.short + self.long, default=1)

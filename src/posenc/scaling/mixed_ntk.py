@@ -43,7 +43,7 @@ class MixedNTK(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` for a factor below 1 or a power that is not positive."""
-        super().check()
+        self._check_stretch()
         positive("MixedNTK", power=self.power)
 
     def scale(self, rungs: Rungs) -> Rungs:

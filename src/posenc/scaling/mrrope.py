@@ -66,7 +66,7 @@ class MrRoPE(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        super().check()
+        self._check_stretch()
         slow, fast = self.beta_slow, self.beta_fast
         self._require(0 < slow < fast, "", "0 < beta_slow < beta_fast", f"{slow} and {fast}")
 

@@ -7,13 +7,12 @@ from typing import ClassVar, final
 
 from posenc._core.errors import bad_spec
 from posenc._core.numeric.ladder import Number, RungArithmetic
-from posenc.scaling.base import Scaling
 from posenc.scaling.per_axis import EachAxis
 
 
 @final
 @dataclass(frozen=True)
-class NTK(EachAxis, Scaling):
+class NTK(EachAxis):
     """NTK-aware scaling (bloc97 2023; Peng et al. 2023, arXiv:2309.00071, section 3.1).
 
         base' = base * factor ** (d / (d - 2))

@@ -117,8 +117,12 @@ class PerAxis(Scaling):
         return (self.rules[rungs.axis] or KEPT).float32(rungs, xp=xp)
 
 
-class EachAxis:
+class EachAxis(Scaling):
     """What turns a rule that was given a factor for each axis into a `PerAxis`."""
+
+    def check(self) -> None:
+        """Raise `SpecError` for a factor below 1."""
+        self._check_stretch()
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         """The rule, or with a factor for each axis a `PerAxis` of such rules."""

@@ -73,7 +73,7 @@ class YaRN(Scaling):
 
     def check(self) -> None:
         """Raise `SpecError` when the fields contradict each other."""
-        super().check()
+        self._check_stretch()
         slow, fast = self.beta_slow, self.beta_fast
         self._require(
             0 < slow < fast or (0 < slow == fast and self.ramp == "index"),

@@ -27,7 +27,7 @@ from posenc._core.errors import (
 )
 from posenc._core.guard import foreign, why_no_code
 from posenc._core.spec.spec import Spec
-from posenc.detect.subject import CannotAsk, Subject as Asked, asked, at_its_width
+from posenc.detect.subject import Subject as Asked, asked
 from posenc.detect.subject.arrays import carried, dtype_in, library_of, numbers, parts_of
 from posenc.detect.subject.calling import turn
 from posenc.detect.subject.code import instance, refuse_if
@@ -231,13 +231,10 @@ def adapt(
         "kind": stated, "library": library, "layout": layout, "places": places,
         "headed": hasattr(spec, "heads"), "heads": sizes["heads"],
     }  # fmt: skip
-    try:
-        subject = asked(make() if is_class else made, dim=sizes["dim"], **options)
-    except CannotAsk as why:
-        if is_class or dim is not None or spec is not None:
-            raise
-        subject = at_its_width(made, why, **options)
-        sizes["dim"] = subject.dim
+    if is_class or spec is not None:
+        dim = sizes["dim"]
+    subject = asked(make() if is_class else made, dim=dim, **options)
+    sizes["dim"] = subject.dim
     not_offered_where(
         places is not None and not subject._found.form.has("positions", "q_positions", "distances"),
         f"{type(spec).__name__} has places that are no numbers, and the code takes no positions",

@@ -263,13 +263,14 @@ def counted(way: Any, model: Any, inputs: dict[str, Any]) -> Counts:
 
 
 def at_lengths(model: Any, inputs: dict[str, Any], compiler: Any) -> list[Any]:
-    """Three lengths of tokens, or the one input of a model that takes none."""
+    """Three lengths of tokens, or the one input of a model without tokens, or with sound."""
+    cut = "input_ids" in inputs and "input_features" not in inputs  # of which each has a token
     steps = [
         {
             k: t[:, :count] if getattr(t, "shape", ())[:2] == (2, zoo.TOKENS) else t
             for k, t in inputs.items()
         }
-        for count in ((zoo.TOKENS, 7, 5) if "input_ids" in inputs else (zoo.TOKENS,))
+        for count in ((zoo.TOKENS, 7, 5) if cut else (zoo.TOKENS,))
     ]
     call = compiler(model)
     with torch.no_grad():

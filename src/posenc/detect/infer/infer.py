@@ -26,7 +26,7 @@ from posenc.detect.fit.rotations.pairs import (
 from posenc.detect.fit.rotations.rotation import MeasuredTurns, measured, rotations_of
 from posenc.detect.fit.rotations.rotation_specs import RotationFit
 from posenc.detect.infer.result import Expectation, Inferred, made_by, of_bias, of_table
-from posenc.detect.subject import CannotAsk, Subject, asked, at_its_width, refuse_if
+from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import numbers
 from posenc.detect.subject.reach import Tally
 from posenc.detect.subject.subject import KINDS, Kind
@@ -152,14 +152,12 @@ def infer_spec(
 def _subject(source: Any, dim: int | None, kind: Any, options: dict[str, Any]) -> Subject:
     """What is asked; of two arguments and no width, a bias."""
     try:
-        return asked(source, dim=dim or 64, kind=kind, **options)
+        return asked(source, dim=dim, kind=kind, **options)
     except CannotAsk as why:
         if dim is None and kind is None and why.arguments == 2:
             with contextlib.suppress(CannotAsk):
-                return asked(source, dim=64, kind="bias", **options)
-        if dim is not None:
-            raise
-        return at_its_width(source, why, kind=kind, **options)
+                return asked(source, kind="bias", **options)
+        raise
 
 
 def _recording(source: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -31,8 +32,10 @@ from posenc.detect.subject.code import (
 )
 from posenc.detect.subject.discovery import Found, Search
 from posenc.detect.subject.forms import PROTOCOL, CallCounter, Form, Inquiry, as_built, call, known
+from posenc.detect.subject.refusal import refusal, widths_of
 from posenc.detect.subject.subject import KINDS, WORDS, Subject
 
+WIDTH = 64  # of a head, where nobody tells
 OTHERS = 40  # calls to find further forms
 RECORDED = ("input", "output", "positions")
 ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an object
@@ -41,7 +44,7 @@ ORDER = ("rotary", "bias", "cos_sin", "angles", "table")  # what says most of an
 def ask(
     target: Any,
     *,
-    dim: int = 64,
+    dim: int = WIDTH,
     heads: int | None = None,
     kind: str | None = None,
     library: str | None = None,
@@ -105,12 +108,27 @@ def ask(
 
 
 @foreign("ask")
-def asked(
-    target: Any, *, axes: int = 1, places: Any = None, headed: bool = False, **options: Any
-) -> Subject:  # fmt: skip
-    """`ask`, with positions of several axes or that number places, or heads that differ."""
+def asked(target: Any, *, dim: int | None = None, **options: Any) -> Subject:
+    """`ask`, with positions of several axes or that number places, or heads that differ.
+
+    Without a width it is the usual one, or the first that answers of those that the error of the
+    code tells of.
+    """
     if isinstance(target, Subject):
         return target
+    try:
+        return _at_width(target, dim or WIDTH, **options)
+    except CannotAsk as why:
+        for width in widths_of(why) if dim is None else ():
+            with contextlib.suppress(CannotAsk):
+                return _at_width(target, width, **options)
+        raise
+
+
+def _at_width(
+    target: Any, dim: int, axes: int = 1, places: Any = None, headed: bool = False, **options: Any
+) -> Subject:
+    """What is asked in heads of a width."""
     if isinstance(target, Mapping) and {*RECORDED} <= {*target}:
         target = tuple(target[name] for name in RECORDED)
     arrays = isinstance(target, (tuple, list)) and not any(map(callable, target))
@@ -118,7 +136,7 @@ def asked(
     if arrays and isinstance(target, tuple) and len(target) != 3:
         other = NO_NAMES
     refuse_if(other, f"ask: expected code, got {other}.")
-    search = Search(CallCounter(), axes=axes, places=places, headed=headed, **options)
+    search = Search(CallCounter(), dim=dim, axes=axes, places=places, headed=headed, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
         return _of_battery(target, search)
     if arrays and len(target) == 3:
@@ -126,7 +144,7 @@ def asked(
     make, is_anew = _codes(target, search)
     choice, others = _best(codes := list(make()), search)
     if choice is None:
-        raise _refusal(target, codes, search)
+        raise refusal(target, codes, search)
     subject = _subject_of(choice, search, others if places is None else None)
     subject._target, subject._options = target, options
     subject._anew = functools.partial(_anew, subject, make) if is_anew else None
@@ -212,39 +230,6 @@ def _alike(choice: Found, best: Found) -> bool:
     )
 
 
-def _refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
-    if not codes:
-        return CannotAsk(mismatch(
-            "ask", "a function, a class, an object, a pair of functions or buffers",
-            f"{type(target).__name__}: {str(target)[:60]}",
-        ))  # fmt: skip
-    name = codes[0].name if len(codes) == 1 else name_of(target)
-    own = search.tried[0] if search.tried else "no form of a call is known for its arguments"
-    slots = ", ".join(slot.name for slot in codes[0].slots)
-    says = f"in {search.counter.calls} calls of {name}({slots}) no answer was that of an encoding"
-    if codes[0].has("cos", "sin", "tables") and codes[0].has("x") and not codes[0].tables:
-        todo = "It applies tables: hand over a pair (what makes them, what applies them)."
-    elif codes[0].tables:
-        both = "lambda q, k: apply(q, k, *make(q))"
-        todo = f"Hand over one function that makes tables and applies them, such as {both}."
-    elif search.kind is None:
-        todo = (
-            "Hand over a function of (x, positions) or (positions); for timesteps, one such as "
-            "lambda positions: f(positions / 1000); for a bias, say kind='bias'."
-        )
-    else:
-        takes = {"rotary": "(x, positions)", "bias": "(q_positions, k_positions)"}
-        todo = f"Hand over {WORDS[search.kind]} of {takes.get(search.kind, '(positions)')}."
-    wide = f" It may have another width than {search.dim}: say `dim`."
-    wide *= bool(re.search(r"broadcast|shape|size|dimension", own))
-    refusal = CannotAsk(f"ask: {says}; the first: {own}.{wide} {todo}")
-    refusal.__cause__ = search.error
-    refusal.says = own * bool(wide)
-    refusal.answered = search.answered
-    refusal.arguments = sum(slot.required for slot in codes[0].slots)
-    return refusal
-
-
 def protocol(
     function: Callable[..., Any], method: str, *, dim: int, axes: int, library: str, name: str = ""
 ) -> Subject:
@@ -313,7 +298,7 @@ def _of_pair(maker: Any, apply: Any, search: Search) -> Callee:
     inner = Search(search.counter, dim=search.dim, heads=search.heads, library=search.library)
     codes = list(_codes(maker, inner)[0]())
     if (choice := next(itertools.chain.from_iterable(map(inner.forms, codes)), None)) is None:
-        raise _refusal(maker, codes, inner)
+        raise refusal(maker, codes, inner)
     code = code_of(apply, tables=_Tables(choice, search.counter))
     known_by_name = code.has("cos", "sin", "tables")
     return code if known_by_name else code._replace(slots=tabled(code.slots, choice.swapped))

@@ -13,11 +13,11 @@ from posenc._core.grouping import grouped
 from posenc.detect.contract.comparison.answers import looks
 from posenc.detect.contract.comparison.diff import Comparison, Difference
 from posenc.detect.contract.comparison.fields import changed, effect, looked_at, words
-from posenc.detect.contract.comparison.held import NONE, STILL, WIDTH
+from posenc.detect.contract.comparison.held import NONE, STILL
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.side import Comparand, Implementation
 from posenc.detect.fit.turns import DENSE
-from posenc.detect.subject import CannotAsk, Subject, at_its_width, refuse_if
+from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.reach import UNIT
 from posenc.detect.subject.survey import survey
 from posenc.encodings.rotary.base import RotarySpec
@@ -252,10 +252,7 @@ def _two_answers(a: Comparand, b: Comparand) -> Iterator[Row]:
 
 def _asked(code: Implementation, part: Part, method: str, kinds: tuple[str, ...]) -> Subject:
     """What answers a question; code whose methods have no names tells what it answers."""
-    try:
-        subject = code.subject(method, part, WIDTH, 1, None)
-    except CannotAsk as why:
-        subject = at_its_width(code.code, why, library=code.library)
+    subject = code.subject(method, part, None, 1, None)
     refuse_if(subject.kind not in kinds, f"{subject.name} is {subject.how}")
     return subject
 

@@ -24,6 +24,7 @@ from posenc.detect.contract.sides.side import Implementation
 from posenc.detect.fit import tolerances, turns
 from posenc.detect.fit.frequencies import departures
 from posenc.detect.subject import CannotAsk, Subject, Survey, refuse_if
+from posenc.detect.subject.ask import WIDTH
 from posenc.detect.subject.plan import Call
 from posenc.detect.subject.reach import of_spec
 from posenc.detect.subject.smallest import WRITES, SmallestCall
@@ -31,7 +32,7 @@ from posenc.detect.subject.survey import SEED, Bench
 
 STILL, NONE = "the answers do not depend on positions", "no finite numbers"
 TOLD = {"heads", "pairing", "numbers"}  # fields that say what is wrong with such answers
-SCATTERED, SECONDS, WIDTH = 48, 10.0, 64  # positions drawn; of a survey; of rows nobody tells
+SCATTERED, SECONDS = 48, 10.0  # positions drawn; of a survey
 UNEXPLAINED = "others, that no one change explains"
 
 

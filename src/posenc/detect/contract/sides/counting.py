@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from posenc._core.foreign import STARTS
 from posenc.detect.subject import refuse_if
 from posenc.detect.subject.arrays import carried, numbers
+from posenc.detect.subject.code import role_of
 
 NAMED = re.compile(r"^(?!.*(emb|enc)).*pos", re.IGNORECASE)  # not what makes vectors
-ROLES = {
-    "tokens": "input_ids token_ids tokens tensor",
-    "mask": "attention_mask attn_mask padding_mask pad_mask mask",
-    "pad": "padding_idx pad_idx pad_token_id",
-    "past": STARTS,
-}
+ROLES = {"tokens": "tokens", "mask": "mask", "offset": "past"}  # of an argument -> of a batch
 TOKEN = 5  # of every place without padding, beyond the padding's own
 
 
@@ -46,11 +41,18 @@ def _numbered(code: Any, roles: Mapping[str, str], case: Mapping[str, Any]) -> n
     return numbered
 
 
+def _role(name: str) -> str:
+    """What an argument is of a batch; nothing where the name does not tell."""
+    if re.search(r"pad.*id", name):
+        return "pad"
+    return "tokens" if name in ("tokens", "tensor") else ROLES.get(role_of(name), "")
+
+
 def counting(code: Any) -> Callable[..., Any] | None:
     """A function that numbers tokens; None for others, and for one of a record of a contract."""
     plain = inspect.isfunction(code) or inspect.ismethod(code)
     slots = inspect.signature(code).parameters if plain and NAMED.search(code.__name__) else {}
-    roles = {name: role for name in slots for role, words in ROLES.items() if name in words.split()}
+    roles = {name: role for name in slots if (role := _role(name))}
     needed = {name for name, slot in slots.items() if slot.default is slot.empty}
     fits = needed <= {*roles} and {"tokens", "mask"} & {*roles.values()}
     return functools.partial(_numbered, code, roles) if fits else None

@@ -34,7 +34,7 @@ from posenc.detect.facts.folders import building, on_meta
 from posenc.detect.facts.loaded import unused_modules
 from posenc.detect.subject import CannotAsk, Subject, refuse_if
 from posenc.detect.subject.arrays import numbers
-from posenc.detect.subject.ask import protocol
+from posenc.detect.subject.ask import WIDTH, protocol
 
 # --- modules that are called with position ids, as transformers does ------------------------------
 
@@ -173,14 +173,16 @@ class _ModuleCode(Implementation):
         self.name, self.layer, self.apply = path, layer, _rotates(module)
         self.methods = dict.fromkeys(("cos_sin", "rotate") if self.apply else ("cos_sin",), module)
 
-    def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+    def subject(
+        self, method: str, part: Part, width: int | None, axes: int, heads: int | None
+    ) -> Subject:
         if method not in self.methods:
             return super().subject(method, part, width, axes, heads)
         try:
             asked = answering(self.code, self.layer, axes)[0]
         except CannotAsk as error:
             raise CannotAsk(f"{self.name} ({type(self.code).__name__}): {error}") from error
-        return asked.subject(width, axes, self.apply if method == "rotate" else None)
+        return asked.subject(width or WIDTH, axes, self.apply if method == "rotate" else None)
 
 
 def _rotates(module: Any) -> Callable[..., Any] | None:

@@ -23,9 +23,9 @@ from posenc._core.guard import foreign
 from posenc.detect.contract.contract import Part
 from posenc.detect.contract.sides.counting import counting
 from posenc.detect.facts.arrays import COSINES, FREQUENCIES, ROWS, SINES, complex_of
-from posenc.detect.subject import CannotAsk, Subject, ask, asked, refuse_if
+from posenc.detect.subject import CannotAsk, Subject, asked, refuse_if
 from posenc.detect.subject.arrays import carried, numbers, parts_of
-from posenc.detect.subject.ask import protocol
+from posenc.detect.subject.ask import WIDTH, protocol
 from posenc.encodings.rotary.base import RotarySpec
 
 Library = Literal["numpy", "torch", "jax", "mlx"]
@@ -69,19 +69,21 @@ class Implementation:
         """Whether a method is there, and answers alike for all layers."""
         return (method in self.methods or not self.methods) and not self.takes(method, "layer")
 
-    def subject(self, method: str, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+    def subject(
+        self, method: str, part: Part, width: int | None, axes: int, heads: int | None
+    ) -> Subject:
         """What answers for a part: a method, or all there is."""
         if not self.methods:
             return self._found(part, width, axes, heads)
         if method == "cos_sin" and {*self.methods} == {"frequencies"}:
-            return ask({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
+            return asked({"inv_freq": self.numbers("frequencies", part=part)}, dim=width)
         refuse_if(
             method not in self.methods,
             "the code offers no rotation, so how it pairs channels is not seen"
             if method == "rotate"
             else "the code does not offer it",
         )
-        width = int(getattr(self.code, "head_dim", 0) or width)
+        width = int(getattr(self.code, "head_dim", 0) or width or WIDTH)
         return protocol(
             self._of_layer(method, part),
             method,
@@ -90,7 +92,7 @@ class Implementation:
             library=self.library or "numpy",
         )
 
-    def _found(self, part: Part, width: int, axes: int, heads: int | None) -> Subject:
+    def _found(self, part: Part, width: int | None, axes: int, heads: int | None) -> Subject:
         """Code of any form, for a part."""
         code = self.code
         if callable(code) and "layer" in _parameters(code):
