@@ -139,13 +139,14 @@ def _of_traced(layer: Any) -> Expected:
 
 def _of_reading(reading: Reading, name: str) -> Expectations:
     several = any("." in entry.layer for entry in reading)
-    parts = grouped((entry.layer.partition(".")[0] if several else "", entry) for entry in reading)
+    parts = grouped(
+        (entry.layer.partition(".")[0] if several else "", entry)
+        for entry in reading
+        if not entry.attention
+    )
     return Expectations(
         name,
-        {
-            n: functools.partial(_of_entries, Reading(tuple(e for e in own if not e.attention)))
-            for n, own in parts.items()
-        }
+        {n: functools.partial(_of_entries, Reading(tuple(own))) for n, own in parts.items()}
         or NOTHING,
         [f"part of its config: {text}" for text in reading.errors],
         read=True,
