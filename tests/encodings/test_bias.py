@@ -167,8 +167,10 @@ def test_batched_positions(case: ScoreCase, backend: Backend) -> None:
     both = posenc.bias(case.spec, queries, backend.asarray(keys), params=params)
     both = backend.numpy(both)
     assert both.shape == (2, *one.shape)
-    np.testing.assert_array_equal(both[0], one)
-    np.testing.assert_array_equal(both[1], one[..., ::-1])
+    # A perceptron is a product, which libraries sum in an order that follows the shape.
+    room = 0 if case.spec.pointwise else bound(one, "float32")
+    close(both[0], one, room)
+    close(both[1, ..., ::-1], one, room)
 
 
 SHIFTED = [c for c in BIASES if c.name not in ("fire", "alibi-key-only") and "tupe" not in c.name]
