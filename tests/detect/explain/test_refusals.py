@@ -139,7 +139,7 @@ def test_a_scaling_that_the_class_drops_is_refused(
         ("olmo3", {"type": "default"}, []),
         (
             "deepseek_v4",
-            {**LINEAR, "type": "yarn", "original_max_position_embeddings": 9},
+            {**LINEAR, "type": "yarn", "original_max_position_embeddings": 512},
             ["full_attention"],
         ),
         ("llama", LINEAR, ["full_attention", "sliding_attention"]),
