@@ -710,6 +710,11 @@ def test_a_table_is_named_as_in_plot(run: Run) -> None:
     assert "RoPE is no table" in run("table", "--encoding", "rope", code=2).output
 
 
+def test_without_a_command_the_help_is_printed_as_it_is(run: Run) -> None:
+    assert run(code=2).output == run("--help").output
+    assert "Error: No such command" in run("nonesuch", code=2).output
+
+
 def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
     Path("config.json").write_text('{"model_type": "llama", "head_dim": 64, "rope_theta": 1e4}')
     np.save("table.npy", posenc.table(posenc.Sinusoidal(16), 40))
@@ -720,7 +725,7 @@ def test_a_file_alone_is_explained_or_identified(run: Run) -> None:
     told = ["plot wavelengths --force -o a.svg --spec", "config.json", "."]
     drawn = [run(*told[0].split(), of).stdout for of in told[1:]]
     assert drawn[0] == drawn[1]
-    for name in ("none.json", "./none", "owner/model-8b"):
+    for name in ("none.json", "config.jsn", "./none", "owner/model-8b"):
         told = run(name, code=2).output
         assert f"No such command {name!r}, and no file or folder of that name" in told
     for word, way in (("nonesuch", ". Known: "), ("lists", ". Did you mean 'list'?")):

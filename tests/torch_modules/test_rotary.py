@@ -605,6 +605,8 @@ def test_one_tensor_alone(name: str) -> None:
     torch.testing.assert_close(alone, module(Q, K, ids)[0], rtol=0, atol=0)
     with pytest.raises(posenc.ArgumentError, match="keys beside values"):
         module(Q, v=K)
+    with pytest.raises(posenc.ArgumentError, match="k: expected keys, got .*Positions go by name"):
+        module(Q, ids)
 
 
 def test_cosines_of_a_learned_rotation_follow_its_parameters() -> None:

@@ -170,7 +170,7 @@ class App(click.Group):
             args = [verb, *args]
         elif name not in COMMANDS and not name.startswith("-"):
             text = f"No such command {name!r}"
-            if looks_like_a_file(name):
+            if looks_like_a_file(name) or Path(name).suffix[1:].isalpha():
                 ctx.fail(f"{text}, and no file or folder of that name in {Path.cwd()}.")
             files = [word for word in args[1:3] if looks_like_a_file(word) or _verb_of(word)]
             verb = "diff" if files[1:] else _verb_of("".join(files))
@@ -208,7 +208,10 @@ def _exit_code(
         return error.exit_code
     except click.ClickException as error:
         _debug()
-        if isinstance(error, click.UsageError):
+        # Without arguments click shows the help as it is.
+        if type(error) is not click.exceptions.NoArgsIsHelpError and isinstance(
+            error, click.UsageError
+        ):
             text, command = error.format_message(), command_of(group, args)
             if not isinstance(error, SpecTextError):
                 words = _words(args, command)

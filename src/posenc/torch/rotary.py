@@ -150,8 +150,13 @@ class RotaryEmbedding(LearnedModule):
             if positions is not None:
                 raise bad_argument(caller, "positions or position_ids", "both of them")
             positions = position_ids
-        if k is None and v is not None:
-            raise bad_argument(f"{caller}: k", "keys beside values", None)
+        if v is not None if k is None else not getattr(k.dtype, "is_floating_point", True):
+            raise bad_argument(
+                f"{caller}: k",
+                "keys beside values" if k is None else "keys",
+                None if k is None else f"an array of {k.dtype}",
+                "" if k is None else "Positions go by name: positions=…",
+            )
         if k is not None and self._values != (v is not None):
             raise bad_argument(
                 f"{caller}: v",

@@ -440,3 +440,9 @@ def test_a_family_that_does_not_know_its_positions_claims_none() -> None:
     asked = {**config, "rope_parameters": {"rope_theta": 1e4, "mrope_section": [4, 6, 6]}}
     assert all(entry.positions is None for entry in posenc.from_hf(asked, on_error="report"))
     assert not any(line.startswith("  positions") for line in lines(posenc.from_hf(asked)))
+
+
+def test_a_model_without_a_config_is_named() -> None:
+    torch = pytest.importorskip("torch")
+    with pytest.raises(posenc.DataError, match="explain: expected a config, got Linear"):
+        posenc.explain(torch.nn.Linear(2, 2))

@@ -106,3 +106,101 @@ def test_a_class_is_known_by_its_name_with_underscores_too() -> None:
     config = {"model_type": "other", "architectures": ["Qwen3_MoeForCausalLM"], **TEXT}
     plan = posenc.from_hf(config)
     assert plan["attention"].spec.pairing.order == "half"  # type: ignore[union-attr]
+
+
+LINEAR = {"type": "linear", "factor": 8.0}
+TYPES = {"layer_types": ["sliding_attention", "full_attention"], "num_hidden_layers": 2}
+NESTED = {"full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 2e6}}
+
+
+@pytest.mark.parametrize("name", ["gemma3_text", "gemma3n_text", "modernbert", "olmo3"])
+@pytest.mark.parametrize(
+    ("scaling", "told"),
+    [
+        (LINEAR, "rope_scaling.type: not read by the class"),
+        (NESTED, "rope_scaling.full_attention: not read by the class"),
+    ],
+)
+def test_a_scaling_that_the_class_drops_is_refused(
+    name: str, scaling: dict[str, Any], told: str
+) -> None:
+    """It writes rope_scaling over dictionaries that say "rope_type": "default"."""
+    config = {"model_type": name, "head_dim": 64, **TYPES, "rope_scaling": scaling}
+    (text,) = posenc.from_hf(config, on_error="report").errors
+    assert told in text
+    assert "State rope_scaling.rope_type" in text
+
+
+@pytest.mark.parametrize(
+    ("name", "scaling", "scaled"),
+    [
+        ("olmo3", {"rope_type": "linear", "factor": 8.0}, ["full_attention"]),
+        ("olmo3", {**LINEAR, "rope_type": "linear"}, ["full_attention"]),
+        ("olmo3", {"type": "default"}, []),
+        (
+            "deepseek_v4",
+            {**LINEAR, "type": "yarn", "original_max_position_embeddings": 512},
+            ["full_attention"],
+        ),
+        ("llama", LINEAR, ["full_attention", "sliding_attention"]),
+    ],
+)
+def test_a_scaling_that_the_class_takes_is_read(
+    name: str, scaling: dict[str, Any], scaled: list[str]
+) -> None:
+    config = {"model_type": name, "head_dim": 64, **TYPES, "rope_theta": 1e4,
+              "max_position_embeddings": 4096, "rope_scaling": scaling}  # fmt: skip
+    plan = posenc.from_hf(config)
+    found = [e.layer for e in plan if isinstance(e.spec, posenc.RoPE) and e.spec.scaling]
+    assert sorted(found) == scaled
+
+
+def test_a_type_of_layers_without_a_dictionary_has_the_base_of_its_class() -> None:
+    """Where the class fills it; elsewhere these layers do not turn."""
+    own = {"sliding_attention": None, **NESTED}
+    config = {"model_type": "olmo3", "head_dim": 64, **TYPES, "rope_parameters": own}
+    assert posenc.from_hf(config)["sliding_attention"].spec == posenc.RoPE(
+        64, pairing="half", base=5e5
+    )
+    other = {**config, "model_type": "gemma4_text"}
+    assert posenc.from_hf(other, on_error="report")["sliding_attention"].spec is None
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ({"model_type": "glm4", "partial_rotary_factor": None}, "partial_rotary_factor is null"),
+        ({"model_type": "olmo3", **TYPES, "rope_theta": True}, "rope_theta=True is not a number"),
+        ({"model_type": "olmo3", **TYPES, "rope_theta": "1e4"}, "rope_theta='1e4' is not a numb"),
+        (
+            {"model_type": "olmo2", "rope_parameters": {"rope_theta": None}},
+            "rope_parameters.rope_theta is null, beside rope_theta=10000",
+        ),
+    ],
+)
+def test_what_is_stated_as_nothing_is_not_left_out(config: dict[str, Any], told: str) -> None:
+    (text,) = posenc.from_hf(
+        {"head_dim": 64, "rope_theta": 1e4, **config}, on_error="report"
+    ).errors
+    assert told in text
+    honest = {"head_dim": 64, "rope_theta": 1e4, **{k: v for k, v in config.items() if v}}
+    honest = {**honest, "rope_theta": 1e4, "rope_parameters": None}
+    assert not posenc.from_hf(honest, on_error="report").errors
+
+
+@pytest.mark.parametrize(
+    ("name", "own"), [("apertus", "Llama3"), ("gpt_oss", "YaRN"), ("ministral3", "YaRN")]
+)
+def test_an_empty_dictionary_is_stated(name: str, own: str) -> None:
+    """The class takes its own scaling only where the whole dictionary is left out."""
+    config = {
+        "model_type": name,
+        "head_dim": 64,
+        "rope_theta": 5e4,
+        "max_position_embeddings": 4096,
+    }
+    (entry,) = posenc.from_hf({**config, "rope_parameters": {}})
+    assert entry.spec == posenc.RoPE(64, pairing="half", base=5e4)
+    (entry,) = posenc.from_hf(config)
+    assert isinstance(entry.spec, posenc.RoPE)
+    assert [type(one).__name__ for one in entry.spec.scaling] == [own]

@@ -219,6 +219,11 @@ HOSTILE: dict[str, tuple[str, bytes, str]] = {
         struct.pack("<Q", 2**63) + b"{}",
         "another format",
     ),
+    "a pointer of Git LFS": (
+        "a.safetensors",
+        b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n",
+        "`git lfs pull` fetches the file.",
+    ),
     "a header of 50 MB": ("a.safetensors", header(b" " * 50_000_000), "JSON object"),
     "a header of 100 MB and more": (
         "a.safetensors",

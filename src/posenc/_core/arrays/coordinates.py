@@ -112,7 +112,14 @@ def _numpy_integers(value: Any, caller: str) -> np.ndarray:
     if array.size == 0 and not isinstance(value, (np.ndarray, np.generic)):
         array = array.astype(np.int64)
     if array.dtype.kind not in "iu":
-        raise _refused(array.dtype, caller)
+        raise _refused(
+            "text"
+            if array.dtype.kind == "U"
+            else type(value).__name__  # of what NumPy knows as an object alone
+            if array.dtype.kind == "O" and not array.ndim and value is not array
+            else array.dtype,
+            caller,
+        )
     return array
 
 

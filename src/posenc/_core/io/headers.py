@@ -185,6 +185,7 @@ OTHERS = {
     b"\x89HDF": "an HDF5 file",
     b"{": "JSON",
     b"[": "JSON",
+    b"version ": "a pointer of Git LFS, which stands for the file",
 }
 
 # The codes of safetensors: (bits, name, how NumPy stores it or None where it cannot).
@@ -223,7 +224,9 @@ def safetensors_layout(path: Path, file: IO[bytes], state: inputs.State, start: 
     (length,) = struct.unpack("<Q", start)
     if length > size - 8:
         kind = next((kind for mark, kind in OTHERS.items() if start.startswith(mark)), None)
-        todo = inputs.reader_of(path)
+        todo = (
+            "`git lfs pull` fetches the file." if start == b"version " else inputs.reader_of(path)
+        )
         refuse_data(
             kind is not None, caller, expected, kind, todo or "Save its tensors as .safetensors."
         )

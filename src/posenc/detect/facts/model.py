@@ -359,7 +359,8 @@ def _placed(source: Any, config: Any) -> tuple[Any, Any, str]:
         inputs.named(source, "facts")
     if hasattr(source, "named_parameters"):
         own = getattr(source, "config", None)
-        own = source if isinstance(own, Mapping) else own  # whose class says what it is
+        # Of a dictionary the class of the model says what it is; of none, that there is none.
+        own = source if own is None or isinstance(own, Mapping) else own
         return source, own if config is None else config, type(source).__name__
     several = isinstance(source, (list, tuple)) and bool(source)
     one = inputs.named(source[0], "facts") if several else source

@@ -204,8 +204,7 @@ def _name(rule: GgufRotaryRule, kind: LayerKind, kinds: Mapping[LayerKind, Any])
     name = {None: "attention", True: local, False: "full_attention"}[kind.window]
     still = not kind.turns and kind._replace(turns=True) in kinds
     shared = kind.indexer is False and kind._replace(indexer=True) in kinds
-    more = ", without positions" if still else ""
-    return f"{name}{more}, shared indexer" if shared else f"{name}{more}"
+    return f"{name}{', without positions' * still}{', shared indexer' * shared}"
 
 
 def _window(file: HeaderFile, kind: LayerKind) -> tuple[tuple[int | None, None], ...]:

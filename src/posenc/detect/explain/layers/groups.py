@@ -9,6 +9,7 @@ from posenc._core.annotations import show
 from posenc._core.grouping import grouped
 from posenc._core.reading import Layer
 from posenc.detect.explain.config.view import (
+    DICTIONARIES,
     GLOBAL,
     LOCAL,
     LOCAL_BASES,
@@ -19,7 +20,6 @@ from posenc.detect.explain.config.view import (
     TYPE_KEYS,
     Keys,
     Notes,
-    UnsettledError,
     noted,
     unsettled_if,
 )
@@ -89,22 +89,37 @@ def layers_of(keys: Keys, params: Keys, rule: ReadRule, notes: Notes) -> list[La
 def _nested(params: Keys, rule: ReadRule, notes: Notes) -> dict[str, Any] | None:
     """The dictionaries of each type of layer, where the parameters are nested."""
     inner = {k: v for k, v in params.data.items() if isinstance(v, Mapping)}
+    known: ClassDefaults = rule["class"]
+    # Such a class writes rope_scaling over dictionaries of its own, which have a rope_type.
+    over = known.kinds and known.reach.get(DICTIONARIES[0]) and not known.reach.get(DICTIONARIES[1])
+    unsettled_if(
+        over
+        and params.path.endswith(DICTIONARIES[0])
+        and "rope_type" not in params.data
+        and (inner or params.data.get("type", "default") != "default"),
+        f"{' and '.join(map(params.where, inner or ['type']))}: not read by the class in "
+        f"transformers {known.version}. State {params.where('rope_type')}; dictionaries for each "
+        f"type of layer stand in {DICTIONARIES[1]}",
+    )
     if not inner:
         return None
-    known: ClassDefaults = rule["class"]
-    if (reads := known.reads) is not None and known.kinds is None:
-        raise UnsettledError(
-            f"{' and '.join(map(params.where, inner))}: dictionaries for each type of layer, which "
-            f"the class in transformers {known.version} does not read: it reads one for all. State "
-            "that one"
-        )
+    unsettled_if(
+        (reads := known.reads) is not None and known.kinds is None,
+        f"{' and '.join(map(params.where, inner))}: dictionaries for each type of layer, which "
+        f"the class in transformers {known.version} does not read: it reads one for all. State "
+        "that one",
+    )
     beside = {key[1:] for keys in reads.rules.values() for key in keys} if reads else set()
-    empty = {k: None for k, v in params.data.items() if v is None and k not in ("factor", "type")}
+    empty: dict[str, Any] = {
+        k: {} if over else None
+        for k, v in params.data.items()
+        if v is None and k not in ("factor", "type")
+    }
     for key in (key for key in params.data if key not in {*inner, *empty, *beside}):
         notes.remark(
             f"{params.where(key)} is not used: each type of layer has a dictionary of its own"
         )
-    return {key: params.data[key] for key in params.data if key in inner or key in empty}
+    return {key: {**inner, **empty}[key] for key in params.data if key in inner or key in empty}
 
 
 @noted
@@ -126,10 +141,10 @@ def _group(
     if inner is not None:
         own = Layers(kind, None, Keys(inner, params.where(label)), nested=True)
         return with_class(keys, own, rule, label, notes)
-    if nested is not None:
-        raise UnsettledError(
-            f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested)}"
-        )
+    unsettled_if(
+        nested is not None,
+        f"{params.path} has no entry for layers of type {kind!r}: {sorted(nested or ())}",
+    )
     known: ClassDefaults = rule["class"]
     if label in (known.kinds or ()):
         return flat_group(keys, params, rule, label, kind=kind, notes=notes)

@@ -51,8 +51,7 @@ class Layers(NamedTuple):
 
 def told_base(known: ClassDefaults, base: float, label: str = "") -> str:
     """The base of a class, as a source names it."""
-    label = f"{label}: " if label else ""
-    return f"{label}rope_theta={base:.10g}, transformers {known.version}"
+    return f"{label}{': ' * bool(label)}rope_theta={base:.10g}, transformers {known.version}"
 
 
 def warn_of_theta(keys: Keys, known: ClassDefaults, kind: str, base: float, notes: Notes) -> None:
@@ -129,6 +128,8 @@ def _bases_at_top(
     """The bases at the top of a config that reach a type of layers."""
     for key in known.reach:
         reached = key not in NO_BASES and known.reaches(key, label, form)
+        one = (key,) if reached and not isinstance(keys.get(key), list) else ()
+        unsettled_if(keys.wrong(one) is not None, f"{keys.wrong(one)} is not a number")
         if reached and (value := keys.number(key)) is not None:
             yield key, value
 

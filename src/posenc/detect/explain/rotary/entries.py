@@ -103,7 +103,12 @@ def parameters(keys: Keys, notes: Notes) -> Keys:
         new = {**old, **new}
         if "rope_type" in new and old.get("type") == new["rope_type"]:
             new.pop("type", None)
-    return Keys(new, where) if new else Keys(old or {}, keys.where("rope_scaling"))
+    # An empty one is stated: the class fills in no other.
+    return (
+        Keys(new or {"rope_type": "default"}, where)
+        if new or (new is not None and not old)
+        else Keys(old or {}, keys.where("rope_scaling"))
+    )
 
 
 def read_rotary(keys: Keys, rule: ReadRule, name: str, given: Given, notes: Notes) -> list[Layer]:

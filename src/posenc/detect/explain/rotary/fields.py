@@ -63,6 +63,10 @@ def base_of(
             }
     told = " and ".join(f"{key}={value:g}" for key, value in found.items())
     unsettled_if(len(set(found.values())) > 1, f"{told} contradict each other")
+    unsettled_if(
+        bool(found) and None in (params.data.get(key, 0) for key in THETA_KEYS),
+        f"{params.where(THETA_KEYS[0])} is null, beside {told}: state the base once",
+    )
     plain = "" if found else " ".join(k for k in rule.get("base_keys", BASES) if "." not in k)
     # A base of one layer stands before the others.
     inner = params.wrong(THETA_KEYS) if layer.base is None else None

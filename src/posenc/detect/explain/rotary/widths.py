@@ -150,6 +150,11 @@ def _width_left_out(
     """The rotated width where nothing states it."""
     scaled = layer.share_scaled if kind != "default" else None
     share = layer.share if scaled is None else scaled
+    unsettled_if(
+        share != 1 and SHARE in {**layer.params.data, **(keys.data if layer.top_share else {})},
+        f"{keys.where(SHARE)} is null: state it. The class in transformers "
+        f"{rule['class'].version} takes {share:g} only where the key is left out",
+    )
     if share != 1:
         notes.source("share", "class", f"{SHARE}={share:g}, {rule['class'].version}")
         notes.remark(
@@ -191,8 +196,8 @@ def _follow(
 ) -> None:
     """Say of a share that the row of the family names that its class does not read it."""
     known: ClassDefaults = rule["class"]
-    differs = int(head * outer[1]) != int(head * layer.share)
-    if known.reads is not None and outer[0] not in known.reads.keys and differs:
+    unread = known.reads is not None and outer[0] not in known.reads.keys
+    if unread and int(head * outer[1]) != int(head * layer.share):
         notes.warning(
             f"{keys.where(outer[0])}={outer[1]:g} is not read by the class in transformers "
             f"{known.version}, which takes {layer.share:g}; the plan follows the file, as the code "
