@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 from torch import Tensor
 
 from posenc import functional
-from posenc._core.errors import bad_argument
+from posenc._core.errors import bad_argument, refuse_argument
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.functional.arguments.common import Kernel, require
 from posenc.functional.arguments.tokens import check_tokens
@@ -146,17 +146,15 @@ class RotaryEmbedding(LearnedModule):
             If an input is not floating or the positions are not integers.
         """
         caller = "RotaryEmbedding"
-        if position_ids is not None:
-            if positions is not None:
-                raise bad_argument(caller, "positions or position_ids", "both of them")
-            positions = position_ids
-        if v is not None if k is None else not getattr(k.dtype, "is_floating_point", True):
-            raise bad_argument(
-                f"{caller}: k",
-                "keys beside values" if k is None else "keys",
-                None if k is None else f"an array of {k.dtype}",
-                "" if k is None else "Positions go by name: positions=…",
-            )
+        twice = positions is not None and position_ids is not None
+        refuse_argument(twice, caller, "positions or position_ids", "both of them")
+        positions = position_ids if positions is None else positions
+        refuse_argument(
+            k is None and v is not None, "RotaryEmbedding: k", "keys beside values", None
+        )
+        if k is not None and not getattr(k.dtype, "is_floating_point", True):
+            todo = "Positions go by name: positions=…"
+            raise bad_argument(f"{caller}: k", "keys", f"an array of {k.dtype}", todo)
         if k is not None and self._values != (v is not None):
             raise bad_argument(
                 f"{caller}: v",

@@ -196,7 +196,7 @@ def _types_of_class(keys: Keys, rule: ReadRule, count: int, notes: Notes) -> lis
         f"{known.version} makes them"
     )
     types = [*first, *(pattern[i % len(pattern)] for i in range(count))][:count]
-    types = types[:: -1 if backwards else 1]
+    types = types[::-1] if backwards else types
     return [*types[:-1], last] if last else types
 
 
@@ -343,9 +343,8 @@ def _scaled(
 ) -> list[bool] | None:
     """Whether the scaling reaches each layer, where it does not reach all."""
     if (by_type := rule.get("scaled_layer_types")) is not None and types is not None:
-        reached = (
-            listed if isinstance(listed := keys.get(by_type["key"]), list) else by_type["absent"]
-        )
+        listed = keys.get(by_type["key"])
+        reached = listed if isinstance(listed, list) else by_type["absent"]
         return [kind in reached for kind in types]
     listed = _of_layers(keys, rule["scaled_layers"], {}) if "scaled_layers" in rule else None
     return None if listed is None else [i in listed for i in range(count)]
