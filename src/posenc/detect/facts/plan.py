@@ -81,8 +81,7 @@ def head_width(entry: Layer, config: Mapping[str, Any]) -> int | None:
 
 def width_at(keys: Keys, where: str) -> int | None:
     """The width of a head by what a source names, if it can be worked out again."""
-    plain = re.fullmatch(r"[\w \t/*+()-]+", where) and where[:1].isalpha()
-    width = keys.evaluate(where) if plain else None
+    width = keys.evaluate(where) if re.fullmatch(r"[^\W\d_][\w \t/*+()-]*", where) else None
     return None if width is None else int(width)
 
 
@@ -148,8 +147,11 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
         if (one := first.setdefault(fact.layer, fact)) is not fact:
             yield Contradiction(one, fact, AGAIN)
         elif fact.value not in (*PAIRINGS, UNWRITTEN):
-            either = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
-            yield Contradiction(either, fact, AGAIN)
+            yield Contradiction(
+                replace(fact, value=" or ".join(PAIRINGS), source="format", rests_on="the format"),
+                fact,
+                AGAIN,
+            )
 
 
 def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:
