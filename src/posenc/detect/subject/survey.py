@@ -184,8 +184,9 @@ class Bench:
         return ENDS[-1]
 
     def _stops(self, tokens: int, last: int) -> bool:
-        """Whether so many tokens before a position are refused."""
-        return self._failure(max(last - tokens, 0), last) is not None
+        """Whether so many tokens before a position, or the last alone, are refused."""
+        # One row of a table serves several tokens.
+        return any(self._failure(n, last) is not None for n in (max(last - tokens, 0), last - 1))
 
     def _failure(self, first: int, last: int) -> Exception | None:
         """What a call of positions raises; None where it is answered."""
