@@ -13,7 +13,7 @@ from posenc._core.errors import PosencError
 from posenc._core.grouping import grouped
 from posenc._core.io.files import rounded
 from posenc._core.reading import Layer, Reading, Source
-from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
+from posenc.detect.facts.fact import MOST_SHOWN, Contradiction, Fact, FactSource, Name
 from posenc.detect.fit.tolerances import HALVES, seen
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.encodings.rotary.base import RotarySpec
@@ -194,8 +194,7 @@ def of_buffers(
         if 0 < np.prod(shape) <= LARGEST
     )
     # By bytes, as no NaN is equal to another.
-    places = grouped((read(key).astype(np.float64).tobytes(), key) for key in ladders)
-    for content, keys in places.items():
+    for content, keys in grouped((read(k).astype(float).tobytes(), k) for k in ladders).items():
         yield Fact(
             "frequencies",
             tuple(np.frombuffer(content).tolist()),
@@ -212,14 +211,22 @@ def contradicted(reading: Reading, facts: tuple[Fact, ...]) -> Iterator[Contradi
     for fact in (fact for fact in facts if fact.name != "length"):
         against = _rotations if fact.name == "frequencies" else _shapes
         if (one := against(fact, named(reading, fact.rests_on))) is not None:
-            yield Contradiction(one, fact, MEND)
+            yield Contradiction(one, fact, MEND, _apart(one, fact))
+
+
+def _apart(one: Fact, other: Fact) -> str:
+    """The first pair in which ladders differ, where it is behind the numbers that facts show."""
+    sides = enumerate(zip(one.value, other.value, strict=False))
+    n, ours, its = next(((n, a, b) for n, (a, b) in sides if abs(a - b) > 1e-3 * abs(a)), (0, 0, 0))
+    return (n >= MOST_SHOWN) * (
+        f"in pair {n}, {ours:.4g} by {one.rests_on}, but {its:.4g} by {other.rests_on}"
+    )
 
 
 def named(reading: Reading, key: str) -> list[Layer]:
     """The entries that a tensor may belong to: those of the part that its name tells, or all."""
     words = re.split(r"[._]", key.lower())
-    own = [entry for entry in reading if re.split(r"[. ]", entry.layer)[0] in words]
-    return own or list(reading)
+    return [one for one in reading if re.split(r"[. ]", one.layer)[0] in words] or list(reading)
 
 
 def _weight(entry: Layer) -> tuple[int, ...]:

@@ -19,7 +19,7 @@ from posenc._core.io.headers import Layout
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain import COUNT_KEYS, PAIRINGS, TRAINED, Keys, has_window, part_at
 from posenc.detect.facts.arrays import stated
-from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
+from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets.families import projection_names
 
@@ -98,9 +98,10 @@ def _windows(entry: Layer, keys: Keys) -> Iterator[tuple[object, tuple[int, ...]
 def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:
     """A number of a config, by the key that is there; else what its class takes for it."""
     key = next((word for word in words if keys.data.get(word) is not None), "")
-    source: FactSource = "config" if key else "class"
     rests_on = f"config key {key}" if key else f"the class default of {words[0]}"
-    return replace(stated(name, value, entry), source=source, rests_on=rests_on)
+    return replace(
+        stated(name, value, entry), source="config" if key else "class", rests_on=rests_on
+    )
 
 
 # --- the stamp of a conversion --------------------------------------------------------------------

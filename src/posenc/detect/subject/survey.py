@@ -118,7 +118,7 @@ class Bench:
             earlier = first.length if pair.earlier is None else pair.earlier.length
             self.agreed = f"it agreed before calls of {earlier:,} and {first.length:,} tokens"
         self._at_first()
-        wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
+        wrong = sorted(self.wrong, key=lambda c: (c.earlier is not None, c.rows.size, c.heads))
         call_ = smallest(self, wrong[0]) if wrong else None
         reach = replace(
             self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - self.began,
