@@ -140,6 +140,15 @@ def tabled(*, rounding: Callable[[np.ndarray], np.ndarray] = np.asarray, **how: 
     return {**trained(), **tables}, config_of()
 
 
+def begun_again(row: int) -> Any:
+    """A model whose kept sines are those of position 0 from a row on."""
+    weights, config = tabled()
+    name = next(name for name in weights if name.endswith("sin_cached"))
+    sines = weights[name].copy()
+    sines[..., row:, :] = sines[..., : 2048 - row, :]
+    return {**weights, name: sines}, config
+
+
 def numbered(*layers: int | str, config: int, words: bool = True, **more: Any) -> Any:
     """A model whose layers have these numbers or names; the config counts some."""
     own = {n: v for n, v in trained().items() if "layers.0." in n}
@@ -188,7 +197,6 @@ CONTRADICTORY: dict[str, Case] = {
             ("half of the base, in float16", (RATE,), [ladder(5e3).astype(np.float16)]),
             ("twice the speed", (RATE,), [2 * ladder()]),
             ("the ladder reversed", (RATE,), [ladder()[::-1].copy()]),
-            ("one pair that is off", (RATE,), [ladder() * np.where(np.arange(32) == 7, 1.01, 1)]),
             ("a scaling that is not stated", (RATE,), [ladder() / 4]),
             ("twice as many pairs", ("64 of them",), [ladder(pairs=64)]),
             ("half as many pairs", ("16 of them",), [ladder(pairs=16)]),
@@ -201,6 +209,12 @@ CONTRADICTORY: dict[str, Case] = {
     },
     "cosines of another base in bfloat16": _wrong(
         "frequencies", RATE, made=tabled(base=1.05e4, rounding=bfloat16)),
+    "frequencies of one pair that is off": _wrong(
+        "frequencies", f"in pair 7, 0.1334 {RATE}, but 0.1347 by", "inv_freq and 1 more",
+        made=turning(ladder() * np.where(np.arange(32) == 7, 1.01, 1))),
+    "sines that begin again": _wrong(
+        "length", "2048 by config key", "1500 by", "cos_cached, whose row 1,500 does not follow",
+        made=begun_again(1500)),
     "cosines that end before the length": _wrong(
         "length", "2048 by config key max_position_embeddings", "1024 by", "cos_cached",
         made=tabled(rows=1024)),

@@ -22,6 +22,7 @@ from tests.detect.facts.folders import (
     bfloat16,
     config_of,
     cosines,
+    ladder,
     numbered,
     opt,
     t5,
@@ -245,6 +246,20 @@ def test_what_is_left_out_is_no_contradiction(tmp_path: Path) -> None:
         assert posenc.facts(folder).contradictions == ()
 
 
+@pytest.mark.parametrize("rounding", [np.float32, np.float16, bfloat16])
+def test_every_row_of_right_tables_follows(tmp_path: Path, rounding: Any) -> None:
+    """Of angles in float32 too, whose error grows with the row."""
+    rows = np.arange(40_000, dtype=np.float32)
+    angles = np.float32(rows[:, None] * ladder())
+    names = {"cos_cached": np.cos(angles), "sin_cached": np.sin(angles)}
+    tables = {f"model.rotary_emb.{n}": rounding(np.tile(v, 2)) for n, v in names.items()}
+    known = posenc.facts(
+        folder_of(tmp_path, {**trained(), **tables}, config_of(max_position_embeddings=40_000))
+    )
+    assert known.contradictions == ()
+    assert [fact.value for fact in known.headers if fact.name == "length"] == [40_000]
+
+
 def test_computed_rows_are_not_held_against_learned_ones(tmp_path: Path) -> None:
     rows = {"encoder": 1500, "decoder": 448}
     weights = {
@@ -267,15 +282,26 @@ def test_weights_that_cannot_be_read_leave_the_config(tmp_path: Path) -> None:
     (folder / "model.safetensors").write_bytes(b"broken")
     known = posenc.facts(folder)
     assert (known.checkpoint, known.contradictions) == (None, ())
-    assert known.reading == posenc.from_hf(config_of())
+    plain = posenc.from_hf(config_of())
+    assert known.reading.replace(notes=()) == plain
+    said = f"the weights were not read: {folder}/model.safetensors: expected a"
+    for tool in (posenc.explain(folder), posenc.golden(folder), posenc.extend(folder, factor=2)):
+        assert [note for note in map(str, tool.notes) if said in note], tool
+    assert posenc.doctor(folder).not_compared[0].startswith(said.partition("read: ")[2], 9)
     (folder / "pytorch_model.bin").write_bytes(b"broken")
     folder_of(folder, trained(), config_of())
     assert posenc.facts(folder).checkpoint is not None  # of both, what is safe
     index = {"weight_map": {"a": "model-00001-of-00002.safetensors"}}
-    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").rename(folder / "model-00002-of-00002.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     assert posenc.facts(folder).checkpoint is None
-    assert posenc.explain(folder)["attention"].spec == known.reading["attention"].spec
+    found = posenc.explain(folder)
+    assert found["attention"].spec == known.reading["attention"].spec
+    assert "got no 'model-00001-of-00002.safetensors'" in found.warnings[-1]
+    for file in folder.glob("*model*-of-*"):
+        file.unlink()
+    (folder / "pytorch_model.bin").unlink()
+    assert posenc.explain(folder) == plain  # an index alone is no weights
 
 
 @pytest.mark.parametrize("dtype", ["F8_E4M3", "F4", "I8"])

@@ -110,6 +110,11 @@ def test_what_is_no_encoding_is_refused_in_words(name: str) -> None:
     assert isinstance(refused.value, posenc.ArgumentError)
 
 
+def test_what_was_never_called_has_no_error_of_its_own() -> None:
+    with pytest.raises(CannotAsk, match="in 0 calls .* no form of a call .* hand over a pair"):
+        posenc.ask(shapes.apply_cos_sin)
+
+
 def test_a_bias_without_a_name_is_one_by_kind() -> None:
     def without(a: Any, b: Any) -> np.ndarray:
         return shapes.alibi(a, b)

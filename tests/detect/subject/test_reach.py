@@ -130,6 +130,53 @@ def test_a_part_of_a_head_and_positions_in_halves_are_called_so() -> None:
         assert any(words in row.text for row in posenc.diff(rope, code).rows)
 
 
+def test_one_position_that_half_precision_would_move_is_named_alone() -> None:
+    """2,049 becomes 2,048 in float16, but so do others."""
+
+    def rotate(q: np.ndarray, positions: np.ndarray) -> np.ndarray:
+        near = np.where(positions == 2049, 2048, positions)
+        return turned(q, near, 1e4 ** (-np.arange(8) / 8))
+
+    (row,) = posenc.diff(posenc.RoPE(16, pairing="half"), rotate).rows
+    assert "2049 is taken for 2048; " in row.text
+
+
+def test_code_that_counts_tokens_is_not_said_to_have_met_repeated_ones() -> None:
+    """It is asked in whole sequences, so that a mask which it does not read is not told."""
+
+    def rotate(x: np.ndarray, attention_mask: np.ndarray) -> np.ndarray:
+        return turned(x, np.arange(attention_mask.shape[-1]), 1e4 ** (-np.arange(8) / 8))
+
+    rope = posenc.RoPE(16, pairing="half")
+    counted = posenc.ask(rotate, dim=16).survey(rope)
+    assert counted.agrees
+    placed = posenc.ask(lambda x, positions: posenc.rotate(rope, x, positions=positions), dim=16)
+    for kind in ("repeated positions", "jumps", "falling positions", "rows that differ"):
+        assert (kind in counted.reach.kinds, kind in placed.survey(rope).reach.kinds) == (
+            False,
+            True,
+        )
+
+
+def test_a_table_that_is_cut_is_asked_as_far_as_it_goes() -> None:
+    """Beyond its last row this code answers with no tokens, or with one row for several."""
+    both = posenc.cos_sin(ROPE, np.arange(8192))
+    phasors = torch.from_numpy(both[0] + 1j * both[1])
+
+    def apply(xq: Any, xk: Any, start_pos: int) -> Any:
+        row = phasors[start_pos : start_pos + xq.shape[1]][None, :, None]
+
+        def one(x: Any) -> Any:
+            pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)))
+            return torch.view_as_real(pairs * row).flatten(-2).to(x.dtype)
+
+        return one(xq), one(xk)
+
+    survey = posenc.ask(apply, dim=64).survey(ROPE.replace(pairing="interleaved"))
+    assert survey.agrees
+    assert survey.reach.position == 8191
+
+
 class KeptRows(torch.nn.Module):
     """Cosines and sines of a fixed number of rows, cut to a length."""
 

@@ -13,7 +13,7 @@ from posenc._core.errors import PosencError
 from posenc._core.grouping import grouped
 from posenc._core.io.files import rounded
 from posenc._core.reading import Layer, Reading, Source
-from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
+from posenc.detect.facts.fact import MOST_SHOWN, Contradiction, Fact, FactSource, Name
 from posenc.detect.fit.tolerances import HALVES, seen
 from posenc.detect.subject.arrays import followed, one_of_each
 from posenc.encodings.rotary.base import RotarySpec
@@ -26,24 +26,26 @@ COSINES = re.compile(r"(?:^|[._])(cos_cached|cos_sin_cache|freqs_cis?|freqs_comp
 SINES = re.compile(r"(?:^|[._])sin_cached$")
 PLACES = (0, *(2**k for k in range(16)))  # rows, each of which doubles what is known
 Read = Callable[[str, int, int], np.ndarray]  # numbers of a tensor from one on, so many
+# Numbers of a table that are looked at, and by how much rounded angles move no row.
+MOST, STRAY = 2**23, 0.1
 
 
 def of_tables(shapes: Mapping[str, tuple[int, ...]], read: Read) -> Iterator[Fact]:
     """Frequencies and rows of tables of known names; those of equal numbers are one fact."""
-    kept: dict[tuple[int, bytes], list[str]] = {}
+    kept: dict[tuple[int, str, bytes], list[str]] = {}
     for key, shape in shapes.items():
         if COSINES.search(key) and len(shape) > 1 and 0 not in shape:
-            rows, turning = _frequencies(key, shapes, read)
+            rows, stray, turning = _frequencies(key, shapes, read)
             if turning is not None:
-                kept.setdefault((rows, turning.tobytes()), []).append(key)
-    for (rows, content), keys in kept.items():
+                kept.setdefault((rows, stray, turning.tobytes()), []).append(key)
+    for (rows, stray, content), keys in kept.items():
         yield Fact(
             "frequencies",
             tuple(np.frombuffer(content).tolist()),
             source="buffer",
             rests_on=several(keys),
         )
-        yield Fact("length", rows, source="header", rests_on=several(keys))
+        yield Fact("length", rows, source="header", rests_on=several(keys) + stray)
 
 
 def several(keys: list[str]) -> str:
@@ -53,23 +55,29 @@ def several(keys: list[str]) -> str:
 
 def _frequencies(
     key: str, shapes: Mapping[str, tuple[int, ...]], read: Read
-) -> tuple[int, np.ndarray | None]:
-    """The rows of a table, and what its pairs turn by in the numbers of its own dtype."""
+) -> tuple[int, str, np.ndarray | None]:
+    """The rows of a table that follow, what ends them, and what pairs turn by in its own dtype."""
     shape = shapes[key]
     inner = shape[-2:] if len(shape) > 2 and shape[-1] == 2 else shape[-1:]
     width, rows = int(np.prod(inner)), int(np.prod(shape[: -len(inner)]))
-    places = [place for place in PLACES if place < rows]
+    some = min(rows, max(MOST // width, len(PLACES)))
+    places = [place for place in PLACES if place < some]
     arrays = {
-        name: np.array([read(name, place * width, width).reshape(inner) for place in places])
+        name: read(name, 0, some * width).reshape(some, *inner)
         for name in (key, key.replace("cos_cached", "sin_cached"))
         if shapes.get(name) == shape
     }
     if (turns := complex_of(key, arrays)) is None or len(places) < 2:
-        return rows, None
-    dtype = seen(turns)
-    turns = turns[:, one_of_each(turns)]
-    values = followed(turns * np.conj(turns[0]), places)
-    return rows, rounded(values, dtype) if dtype in HALVES else values
+        return rows, "", None
+    dtype = seen(turns[places])
+    turns = turns[:, one_of_each(turns[places])]
+    values = followed((turns * np.conj(turns[0]))[places], places)
+    off = np.abs(turns - turns[0] * np.exp(1j * np.arange(some)[:, None] * values))
+    row = int(min(np.flatnonzero((off > STRAY).any(axis=1)), default=rows))
+    return (
+        row, f", whose row {row:,} does not follow" * (row < rows),
+        rounded(values, dtype) if dtype in HALVES else values,
+    )  # fmt: skip
 
 
 def complex_of(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
@@ -90,7 +98,7 @@ def complex_of(key: str, arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
 
 def short(rows: int, entries: list[Layer]) -> Layer | None:
     """An entry of more positions than a table has rows; None where one has no more."""
-    own = [entry for entry in entries if isinstance(entry.spec, RotarySpec)]
+    own = [e for e in entries if isinstance(e.spec, RotarySpec) and len(e.spec.axes) == 1]
     for entry in own:
         originals = (
             getattr(s, "original_length", None) for s in getattr(entry.spec, "scalings", ())
@@ -146,13 +154,12 @@ def _listed(names: Sequence[str]) -> str:
 def stated(name: Name, value: object, entry: Layer, *fields: str) -> Fact:
     """What an entry of a plan says, with the sources of those of its fields."""
     own = [s for s in entry.sources if s.field.partition(".")[0] in fields] or entry.sources[:1]
-    rests_on = words_of(own) or "the plan"
     origin: Any = own[0].origin if own else "caller"
     return Fact(
         name,
         value,
         source=SOURCES.get(origin, origin),
-        rests_on=rests_on,
+        rests_on=words_of(own) or "the plan",
         layer=entry.label,
         layers=entry.indices,
     )
@@ -187,8 +194,7 @@ def of_buffers(
         if 0 < np.prod(shape) <= LARGEST
     )
     # By bytes, as no NaN is equal to another.
-    places = grouped((read(key).astype(np.float64).tobytes(), key) for key in ladders)
-    for content, keys in places.items():
+    for content, keys in grouped((read(k).astype(float).tobytes(), k) for k in ladders).items():
         yield Fact(
             "frequencies",
             tuple(np.frombuffer(content).tolist()),
@@ -205,14 +211,22 @@ def contradicted(reading: Reading, facts: tuple[Fact, ...]) -> Iterator[Contradi
     for fact in (fact for fact in facts if fact.name != "length"):
         against = _rotations if fact.name == "frequencies" else _shapes
         if (one := against(fact, named(reading, fact.rests_on))) is not None:
-            yield Contradiction(one, fact, MEND)
+            yield Contradiction(one, fact, MEND, _apart(one, fact))
+
+
+def _apart(one: Fact, other: Fact) -> str:
+    """The first pair in which ladders differ, where it is behind the numbers that facts show."""
+    sides = enumerate(zip(one.value, other.value, strict=False))
+    n, ours, its = next(((n, a, b) for n, (a, b) in sides if abs(a - b) > 1e-3 * abs(a)), (0, 0, 0))
+    return (n >= MOST_SHOWN) * (
+        f"in pair {n}, {ours:.4g} by {one.rests_on}, but {its:.4g} by {other.rests_on}"
+    )
 
 
 def named(reading: Reading, key: str) -> list[Layer]:
     """The entries that a tensor may belong to: those of the part that its name tells, or all."""
     words = re.split(r"[._]", key.lower())
-    own = [entry for entry in reading if re.split(r"[. ]", entry.layer)[0] in words]
-    return own or list(reading)
+    return [one for one in reading if re.split(r"[. ]", one.layer)[0] in words] or list(reading)
 
 
 def _weight(entry: Layer) -> tuple[int, ...]:
@@ -278,8 +292,9 @@ def _follow(values: np.ndarray, ladder: np.ndarray, axes: int) -> bool:
     off = np.abs(values[:, None] - ladder) <= rounded * ladder + least
     if axes > 1:
         return ladder.size in (values.size, axes * values.size) and bool(off.any(axis=1).all())
-    turning = off[:, ladder > 0]
-    return any(len(rows) == len(rows.T) and rows.diagonal().all() for rows in (off, turning))
+    return any(
+        len(rows) == len(rows.T) and rows.diagonal().all() for rows in (off, off[:, ladder > 0])
+    )
 
 
 def absent(reading: Reading, shapes: Mapping[str, tuple[int, ...]]) -> Iterator[Contradiction]:

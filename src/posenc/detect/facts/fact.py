@@ -64,8 +64,9 @@ class Fact(Displayed):
         """The fact as a clause."""
         value = self.value
         if isinstance(value, tuple) and len(value) > MOST_SHOWN:
-            shown = ", ".join(f"{n:.4g}" for n in value[:MOST_SHOWN])
-            value = f"({shown}, …), {len(value)} of them"
+            value = (
+                f"({', '.join(f'{n:.4g}' for n in value[:MOST_SHOWN])}, …), {len(value)} of them"
+            )
         return f"{value} by {self.rests_on}"
 
 
@@ -100,6 +101,6 @@ class Contradiction(Displayed):
     @property
     def text(self) -> str:
         """What excludes what, and the way out, in a sentence."""
-        place = f" of {self.one.layer}" if self.one.layer else ""
+        place = f" of {self.one.layer}" * bool(self.one.layer)
         why = self.why or f"{self.one.text}, but {self.other.text}"
         return f"{self.one.name}{place}: {why}. {self.todo}"

@@ -81,6 +81,7 @@ class Facts(Displayed):
     settled: tuple[Name, ...] = ()
     format: str = "config"
     words: Mapping[str, str] | None = None
+    unread = ""  # why weights that are there were not, once the checkpoint was asked for
 
     # --- what it rests on -------------------------------------------------------------------------
 
@@ -91,7 +92,10 @@ class Facts(Displayed):
             return None
         try:
             return opened(self.weights, dict(self.config or {}), "facts")
-        except (DataError, OSError):
+        except (DataError, OSError) as error:
+            place = Path(str(self.weights))  # a folder may have a config alone
+            there = {*WEIGHTS} & {file.suffix for file in (place, *place.glob("*model*"))}
+            vars(self)["unread"] = str(error).removeprefix("facts: ") * bool(there)
             return None
 
     @functools.cached_property
@@ -102,7 +106,10 @@ class Facts(Displayed):
     @functools.cached_property
     def reading(self) -> Reading:
         """The plan as it holds: with the pairing that a conversion recorded."""
-        return self.plan if "pairing" in self.settled else stamped(self.plan, self.stamp)
+        plan = self.plan if "pairing" in self.settled else stamped(self.plan, self.stamp)
+        unread = [self.unread] if self.checkpoint is None and self.unread else []
+        notes = (Note("warning", f"the weights were not read: {why}") for why in unread)
+        return plan.replace(notes=(*plan.notes, *notes))
 
     @functools.cached_property
     def headers(self) -> tuple[Fact, ...]:
@@ -164,8 +171,9 @@ class Facts(Displayed):
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
             plain = stored.dtype.lower().startswith(("f", "bf"))  # packed numbers have other rows
-            is_told = tells_heads(stored.name, checkpoint.tensors, model.part)
-            return one if plain and is_told else None
+            return (
+                one if plain and tells_heads(stored.name, checkpoint.tensors, model.part) else None
+            )
         except PosencError:
             pass
         return None
@@ -213,14 +221,13 @@ class Facts(Displayed):
     @functools.cached_property
     def contradictions(self) -> tuple[Contradiction, ...]:
         """Facts that exclude each other, but for what the caller has stated."""
-        whole = self.checkpoint is not None and self.checkpoint.whole
-        tensors = {} if self.checkpoint is None else self.checkpoint.tensors
-        shapes = {key: stored.tensor.shape for key, stored in tensors.items()}
+        own = self.checkpoint
+        tensors = own.tensors.items() if own is not None and own.whole else ()
         every = (
             *conflicts(self.stamp),
             *arrays.contradicted(self.plan, self.headers),
             *self._cut(),
-            *(arrays.absent(self.plan, shapes) if whole else ()),
+            *arrays.absent(self.plan, {key: stored.tensor.shape for key, stored in tensors}),
             self._misfit,
             None if self.evidence is None else self.evidence.contradiction,
         )
@@ -254,12 +261,12 @@ class Facts(Displayed):
     @property
     def explained(self) -> Reading:
         """The plan as it holds, with contradictions as errors and evidence as a remark."""
-        errors = (Note("error", one.text) for one in self.contradictions)
         agreed = (
             Note("remark", f"pairing {finding.stated}: {finding.why}")
             for finding in [self.evidence]
             if finding is not None and finding.pairing != "unknown"
         )
+        errors = (Note("error", one.text) for one in self.contradictions)
         return self.reading.replace(notes=(*errors, *self.reading.notes, *agreed))
 
     def to_json(self, *, indent: int | None = None) -> str:
@@ -381,9 +388,11 @@ def of_weights(checkpoint: Checkpoint, source: Any, *, config: Any, stored: Any)
     """
     about = Facts(_placed(source, config)[2], plan=Reading(()), weights=source)
     orders = (stored, *(fact.value for fact in of_records(checkpoint.layouts)))
-    both = {"base": BASE, "pairing": next((order for order in orders if order in PAIRINGS), None)}
-    filled: tuple[dict[str, Any], ...] = ({}, {"base": BASE}, both)
-    for words in filled if checkpoint.config is not None else ():
+    both: dict[str, Any] = {
+        "base": BASE,
+        "pairing": next((order for order in orders if order in PAIRINGS), None),
+    }
+    for words in ({}, {"base": BASE}, both) if checkpoint.config is not None else ():
         about = facts(source, config=config, **words)
         if any(isinstance(entry.spec, RotarySpec) for entry in about.plan):
             break

@@ -19,7 +19,7 @@ from posenc._core.io.headers import Layout
 from posenc._core.reading import Layer, Note, Reading, Source
 from posenc.detect.explain import COUNT_KEYS, PAIRINGS, TRAINED, Keys, has_window, part_at
 from posenc.detect.facts.arrays import stated
-from posenc.detect.facts.fact import Contradiction, Fact, FactSource, Name
+from posenc.detect.facts.fact import Contradiction, Fact, Name
 from posenc.encodings.rotary.base import RotarySpec
 from posenc.presets.families import projection_names
 
@@ -81,8 +81,7 @@ def head_width(entry: Layer, config: Mapping[str, Any]) -> int | None:
 
 def width_at(keys: Keys, where: str) -> int | None:
     """The width of a head by what a source names, if it can be worked out again."""
-    plain = re.fullmatch(r"[\w \t/*+()-]+", where) and where[:1].isalpha()
-    width = keys.evaluate(where) if plain else None
+    width = keys.evaluate(where) if re.fullmatch(r"[^\W\d_][\w \t/*+()-]*", where) else None
     return None if width is None else int(width)
 
 
@@ -99,9 +98,10 @@ def _windows(entry: Layer, keys: Keys) -> Iterator[tuple[object, tuple[int, ...]
 def _read(name: Name, value: Any, entry: Layer, keys: Keys, words: tuple[str, ...]) -> Fact:
     """A number of a config, by the key that is there; else what its class takes for it."""
     key = next((word for word in words if keys.data.get(word) is not None), "")
-    source: FactSource = "config" if key else "class"
     rests_on = f"config key {key}" if key else f"the class default of {words[0]}"
-    return replace(stated(name, value, entry), source=source, rests_on=rests_on)
+    return replace(
+        stated(name, value, entry), source="config" if key else "class", rests_on=rests_on
+    )
 
 
 # --- the stamp of a conversion --------------------------------------------------------------------
@@ -148,8 +148,11 @@ def conflicts(stamp: tuple[Fact, ...]) -> Iterator[Contradiction]:
         if (one := first.setdefault(fact.layer, fact)) is not fact:
             yield Contradiction(one, fact, AGAIN)
         elif fact.value not in (*PAIRINGS, UNWRITTEN):
-            either = Fact("pairing", " or ".join(PAIRINGS), source="format", rests_on="the format")
-            yield Contradiction(either, fact, AGAIN)
+            yield Contradiction(
+                replace(fact, value=" or ".join(PAIRINGS), source="format", rests_on="the format"),
+                fact,
+                AGAIN,
+            )
 
 
 def stamped(plan: Reading, stamp: tuple[Fact, ...]) -> Reading:

@@ -19,7 +19,11 @@ DRAWN = 60
 STRETCHES, RUN = 64, 128  # far runs of positions
 SCATTERED, EACH = 16, 512  # calls of far positions that jump
 DTYPES = ("float64", "float16", "bfloat16", "float32")
-OF_HEADS = ("heads", "axes of one size", "fewer heads of keys")  # how many there are is the point
+# How many heads there are is the point; where tokens stand, which code that counts them never sees.
+OF_HEADS, OF_PLACES = (
+    ("heads", "axes of one size", "fewer heads of keys"),
+    ("repeated positions", "steps of two", "jumps", "falling positions", "rows that differ"),
+)
 PLAIN = ("first", "heads", "dtype", "length", "dense", "scattered")  # told by their numbers
 APART = np.array([[2, 5, 5, 1], [0, 1, 2, 3]])  # rows that differ, with a position twice
 # Three rows, as a number of axes may be.
@@ -65,7 +69,8 @@ class Schedule:
         few = np.arange(min(17, end))
         others = few[None, :6], APART % end, few[None, :1] + min(9, end - 1)
         return [
-            *self._near(end, few),
+            *(c if self.form.way in ("positions", "tables") or c.kind not in OF_PLACES
+              else c._replace(kind="scattered") for c in self._near(end, few)),
             *(self._of_tokens(end, few) if self.subject.kind == "rotary" else ()),
             *(Call("other forms", rows, form=form) for form in self.subject.forms()
               for rows in others),
@@ -85,6 +90,8 @@ class Schedule:
             Call("repeated positions", self.rng.integers(0, end, (1, 1)).repeat(5, axis=1)),
             Call("steps of two", np.arange(0, near, 2)[None, :17]),
             Call("jumps", self.rng.permutation(near)[None, :9]),
+            # Of one length, sum, first and last, which a cache may take for one sequence.
+            Call("jumps", few[None, [0, *few[-2:0:-1], -1]], earlier=Call("", few[None])),
             Call("falling positions", np.arange(min(near, 40))[None, ::-1]),
             Call("rows that differ", np.minimum(rows[:4], end - 1), heads=2, sizes=LARGE),
             Call("rows that differ", np.minimum(rows[:, :3], end - 1)),

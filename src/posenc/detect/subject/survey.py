@@ -118,7 +118,7 @@ class Bench:
             earlier = first.length if pair.earlier is None else pair.earlier.length
             self.agreed = f"it agreed before calls of {earlier:,} and {first.length:,} tokens"
         self._at_first()
-        wrong = sorted(self.wrong, key=lambda call: (call.rows.size, call.heads))
+        wrong = sorted(self.wrong, key=lambda c: (c.earlier is not None, c.rows.size, c.heads))
         call_ = smallest(self, wrong[0]) if wrong else None
         reach = replace(
             self._reach(end, planned), late=not all(looks), seconds=time.monotonic() - self.began,
@@ -184,8 +184,9 @@ class Bench:
         return ENDS[-1]
 
     def _stops(self, tokens: int, last: int) -> bool:
-        """Whether so many tokens before a position are refused."""
-        return self._failure(max(last - tokens, 0), last) is not None
+        """Whether so many tokens before a position, or the last alone, are refused."""
+        # One row of a table serves several tokens.
+        return any(self._failure(n, last) is not None for n in (max(last - tokens, 0), last - 1))
 
     def _failure(self, first: int, last: int) -> Exception | None:
         """What a call of positions raises; None where it is answered."""

@@ -136,7 +136,9 @@ def _named(
     others: Sequence[tuple[str, RotarySpec]],
 ) -> tuple[tuple[str, str, str], RotarySpec | None]:
     """The one change under which a spec gives these numbers, and the spec with it, if it is one."""
-    chosen = np.isin(seen.first, turns.NEAR) | (np.cumsum(wrong) <= 8) & wrong
+    # Those that are wrong first, and those that are right after them.
+    sides = wrong, ~wrong & (wrong.cumsum() > 0)
+    chosen = sum((side & (side.cumsum() <= 8) for side in sides), np.isin(seen.first, turns.NEAR))
     chosen[[0, -1]] = True
     some = seen.rows(chosen)
     room = turns.allowed(spec, some, 1.0)
@@ -150,8 +152,10 @@ def _named(
         return ("positions", "position p", received), None
     some_of_them = wrong.mean() <= 0.5 or len(wrong) > FIRST or bool(seen.order)
     if some_of_them or seen.positions.ndim > 1:
-        count = f"{wrong.sum():,} of {wrong.size:,} positions"
-        text = f"others, that no one change explains, at {count}{seen.order and ', '}{seen.order}"
+        text = (
+            f"others, that no one change explains, at {wrong.sum():,} of {wrong.size:,} positions"
+            f"{seen.order and ', '}{seen.order}"
+        )
         ours = f"the angles of position {int(seen.first[wrong].min())}"
         return ("positions" if some_of_them else "frequencies", ours, text), None
     moved = np.abs(theirs_ - ours_) > 1e-6 * np.abs(ours_) + 1e-7

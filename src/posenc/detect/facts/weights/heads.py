@@ -112,26 +112,23 @@ class Model(NamedTuple):
     @property
     def order(self) -> str:
         """The pairing that the config has for all that is meant; empty where it says none."""
-        stated = (
+        orders = {
             entry.spec.channels.order
             for entry in self.reading or ()
             if entry.attention == self.layout.attention and isinstance(entry.spec, RotarySpec)
             and not any((s.field, s.origin) == ("pairing", "caller") for s in entry.sources)
-        )  # fmt: skip
-        orders = {*stated}
+        }  # fmt: skip
         return orders.pop() if len(orders) == 1 else ""
 
     @property
     def counted(self) -> int | None:
         """The layers that the config counts."""
-        stated = self.part.first(COUNT_KEYS)
-        return None if stated is None else _count(*stated)
+        return None if (key := self.part.first(COUNT_KEYS)) is None else _count(*key)
 
     @property
     def more(self) -> int:
         """Layers behind these, of which the config speaks as well."""
-        stated = self.part.first(MORE_LAYERS)
-        return 0 if stated is None else int(stated[1])
+        return int((self.part.first(MORE_LAYERS) or ("", 0))[1])
 
     def borrows(self, layer: int | None) -> bool:
         """Whether a layer has no keys of its own, as the config says."""
@@ -224,8 +221,7 @@ def split_name(name: str) -> tuple[str, str, str]:
 
 def layer_of(name: str) -> int | None:
     """The number of the layer in the name of a tensor."""
-    number = split_name(name)[1]
-    return int(number) if number else None
+    return int(number) if (number := split_name(name)[1]) else None
 
 
 # What stands before layers beside those of text, and keys of heads that only some layers have.
