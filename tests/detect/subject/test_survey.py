@@ -208,8 +208,8 @@ def test_a_script_shows_the_difference_when_run_alone(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import numpy as np\n"
         "def turn(x, positions):\n"
-        "    angle = np.minimum(positions, 30_000)[:, None] * 1e4 ** (-np.arange(32) / 32)\n"
-        "    a, b = x[..., :32], x[..., 32:]\n"
+        "    angle = np.minimum(positions, 30_000)[:, None] * 1e4 ** (-np.arange(64) / 64)\n"
+        "    a, b = x[..., :64], x[..., 64:]\n"
         "    c, s = np.cos(angle), np.sin(angle)\n"
         "    return np.concatenate([a * c - b * s, b * c + a * s], -1)\n"
     )
@@ -217,7 +217,7 @@ def test_a_script_shows_the_difference_when_run_alone(tmp_path: Path) -> None:
     try:
         import mine  # type: ignore[import-not-found]
 
-        call = posenc.ask(mine.turn).survey(ROPE, end=40_000).call
+        call = posenc.ask(mine.turn, dim=128).survey(ROPE.replace(dim=128), end=40_000).call
     finally:
         sys.path.remove(str(tmp_path))
     script = call.script()

@@ -132,9 +132,8 @@ def _at_width(
     if isinstance(target, Mapping) and {*RECORDED} <= {*target}:
         target = tuple(target[name] for name in RECORDED)
     arrays = isinstance(target, (tuple, list)) and not any(map(callable, target))
-    other = next((text for kind, text in NO_CODE.items() if isinstance(target, kind)), "")
-    if arrays and isinstance(target, tuple) and len(target) != 3:
-        other = NO_NAMES
+    kinds = {tuple: NO_NAMES} if arrays and len(target) != 3 else NO_CODE
+    other = next((text for kind, text in kinds.items() if isinstance(target, kind)), "")
     refuse_if(other, f"ask: expected code, got {other}.")
     search = Search(CallCounter(), dim=dim, axes=axes, places=places, headed=headed, **options)
     if hasattr(target, "answer") and hasattr(target, "build"):
@@ -146,7 +145,7 @@ def _at_width(
     if choice is None:
         raise refusal(target, codes, search)
     subject = _subject_of(choice, search, others if places is None else None)
-    subject._target, subject._options = target, options
+    subject._target, subject._options = target, {"dim": dim, **options}
     subject._anew = functools.partial(_anew, subject, make) if is_anew else None
     return subject
 

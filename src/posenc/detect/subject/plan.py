@@ -19,11 +19,9 @@ DRAWN = 60
 STRETCHES, RUN = 64, 128  # far runs of positions
 SCATTERED, EACH = 16, 512  # calls of far positions that jump
 DTYPES = ("float64", "float16", "bfloat16", "float32")
-# How many heads there are is the point; where tokens stand, which code that counts them never sees.
-OF_HEADS, OF_PLACES = (
-    ("heads", "axes of one size", "fewer heads of keys"),
-    ("repeated positions", "steps of two", "jumps", "falling positions", "rows that differ"),
-)
+OF_HEADS = ("heads", "axes of one size", "fewer heads of keys")  # how many there are is the point
+# Where tokens stand is the point: code that counts them itself never sees it.
+OF_PLACES = ("repeated positions", "steps of two", "jumps", "falling positions", "rows that differ")
 PLAIN = ("first", "heads", "dtype", "length", "dense", "scattered")  # told by their numbers
 APART = np.array([[2, 5, 5, 1], [0, 1, 2, 3]])  # rows that differ, with a position twice
 # Three rows, as a number of axes may be.

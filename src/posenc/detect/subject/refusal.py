@@ -11,7 +11,7 @@ from posenc.detect.subject.code import Callee, CannotAsk, name_of
 from posenc.detect.subject.discovery import Search
 from posenc.detect.subject.subject import WORDS
 
-MOST_WIDE, NO_FORM = 2**13, "no form of a call is known for its arguments"
+MOST_WIDE = 2**13
 
 
 def refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
@@ -23,7 +23,8 @@ def refusal(target: Any, codes: list[Callee], search: Search) -> CannotAsk:
         ))  # fmt: skip
     name = codes[0].name if len(codes) == 1 else name_of(target)
     # Where nothing was called, an error is not that of the code.
-    own = ((search.counter.calls and search.tried) or [NO_FORM])[0]
+    called = search.tried and search.counter.calls
+    own = search.tried[0] if called else "no form of a call is known for its arguments"
     slots = ", ".join(slot.name for slot in codes[0].slots)
     says = f"in {search.counter.calls} calls of {name}({slots}) no answer was that of an encoding"
     if codes[0].has("cos", "sin", "tables") and codes[0].has("x") and not codes[0].tables:

@@ -15,7 +15,8 @@ from posenc.detect.subject.arrays import carried, numbers
 from posenc.detect.subject.code import role_of
 
 NAMED = re.compile(r"^(?!.*(emb|enc)).*pos", re.IGNORECASE)  # not what makes vectors
-ROLES = {"tokens": "tokens", "mask": "mask", "offset": "past"}  # of an argument -> of a batch
+# What an argument is -> what it is of a batch.
+ROLES = {"tokens": "tokens", "tensor": "tokens", "mask": "mask", "offset": "past"}
 TOKEN = 5  # of every place without padding, beyond the padding's own
 
 
@@ -43,9 +44,8 @@ def _numbered(code: Any, roles: Mapping[str, str], case: Mapping[str, Any]) -> n
 
 def _role(name: str) -> str:
     """What an argument is of a batch; nothing where the name does not tell."""
-    if re.search(r"pad.*id", name):
-        return "pad"
-    return "tokens" if name in ("tokens", "tensor") else ROLES.get(role_of(name), "")
+    plain = ROLES.get(name) or ROLES.get(role_of(name), "")
+    return "pad" if re.search(r"pad.*id", name) else plain
 
 
 def counting(code: Any) -> Callable[..., Any] | None:
