@@ -145,10 +145,9 @@ class Facts(Displayed):
     def evidence(self) -> PairingFinding | None:
         """What the weights say of the pairing; None where that is settled or cannot be asked."""
         own, checkpoint = self._projections, self.checkpoint
-        if checkpoint is None or own is None or "pairing" in self.settled:
-            return None
-        with contextlib.suppress(PosencError):
-            return examined(checkpoint, self.plan, own, "facts", most=GROUPS)
+        if checkpoint is not None and own is not None and "pairing" not in self.settled:
+            with contextlib.suppress(PosencError):
+                return examined(checkpoint, self.plan, own, "facts", most=GROUPS)
         return None
 
     @functools.cached_property
@@ -171,9 +170,8 @@ class Facts(Displayed):
             one = error.contradiction
             stored = checkpoint.tensors[one.other.rests_on].tensor
             plain = stored.dtype.lower().startswith(("f", "bf"))  # packed numbers have other rows
-            return (
-                one if plain and tells_heads(stored.name, checkpoint.tensors, model.part) else None
-            )
+            is_told = tells_heads(stored.name, checkpoint.tensors, model.part)
+            return one if plain and is_told else None
         except PosencError:
             pass
         return None
