@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import anyio
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -22,6 +21,7 @@ from posenc._core.errors import ArgumentError, DataError
 from posenc._core.io import inputs
 from posenc.cli import app
 from posenc.cli.commands import mcp
+from tests.asynchronous import finished
 
 LLAMA = {"model_type": "llama", "head_dim": 64, "rope_theta": 5e5, "num_attention_heads": 2}
 LLAMA |= {"max_position_embeddings": 8192, "hidden_size": 128, "num_key_value_heads": 2}
@@ -273,7 +273,7 @@ def served(root: Path, calls: dict[str, tuple[str, dict[str, Any]]], *flags: str
             answers = {name: await client.call_tool(*call) for name, call in calls.items()}
             return {"tools": tools, **answers}
 
-    return anyio.run(ask)
+    return finished(ask())
 
 
 @pytest.fixture(scope="module")
