@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from posenc._core.calls import checked_call
@@ -64,6 +64,8 @@ class Extension(Displayed):
         Of a GGUF file.
     asked : str, optional
         The rule that the caller wants in place of the first.
+    pairings : dict
+        What the config says of the channels of each kind of layer; weights may record another.
 
     Notes
     -----
@@ -93,6 +95,7 @@ class Extension(Displayed):
     source: Mapping[str, Any] | None
     architecture: str
     asked: str | None = None
+    pairings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def factor(self) -> float:
@@ -120,7 +123,10 @@ class Extension(Displayed):
             if (everywhere or not layer.window) and (option := layer.option(name)) is not None
         }
         specs = {
-            layer.name: (changed.get(layer.name) or layer.baseline).spec for layer in self.layers
+            layer.name: (changed.get(layer.name) or layer.baseline).spec.replace(
+                pairing=self.pairings[layer.name]
+            )
+            for layer in self.layers
         }
         if (first := next(iter(changed.values()), None)) is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
@@ -172,8 +178,7 @@ class Extension(Displayed):
         parts = [part for part in (self.source, *self.source.values()) if isinstance(part, Mapping)]
         dialects = sorted(("hf4", "hf5"), reverse=any("rope_parameters" in p for p in parts))
         for everywhere, dialect in itertools.product((False, True), dialects):
-            wanted = self.wanted(rule, everywhere=everywhere)
-            if (written := patched(self.source, dialect, wanted)) is not None:
+            if written := patched(self.source, dialect, self.wanted(rule, everywhere=everywhere)):
                 return written.config
         raise bad_argument(
             "extend",
@@ -318,6 +323,13 @@ def extend(
     first, why = recommended(layers, start, length)
     notes = [*others, *(note.text for note in plan.notes if note.level != "remark")]
     notes += _switching(rotary)
+    pairings = {layer.label: layer.spec.pairing for layer in about.plan if layer.kind == "rotary"}
+    notes += dict.fromkeys(
+        f"A conversion recorded that the weights pair {layer.spec.channels.order}. No line here "
+        "says so: what reads them must pair so by itself."
+        for layer in rotary
+        if layer.spec.pairing != pairings[layer.label]
+    )
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
         notes += dict.fromkeys(text for layer in rotary for text in _windows(about, layer))
@@ -338,6 +350,7 @@ def extend(
         config,
         plan.model or "ARCH" if about.format == "gguf" else "ARCH",
         rule,
+        pairings,
     )
     if rule is not None:
         extension.wanted()  # an unknown rule is told at once
@@ -347,15 +360,16 @@ def extend(
 def _switching(layers: list[Layer]) -> list[str]:
     """Where the config's own rule has other frequencies from a length on."""
     specs: list[Any] = [layer.spec for layer in layers]
-    sentences = (
-        f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
-        "positions, so keys that were cached below do not fit queries above. Fix one length for a "
-        "sequence, or move the keys with posenc.rerotate."
-        for spec in specs
-        for rule in spec.scalings
-        if rule.lengths is not None
-    )
-    return list(dict.fromkeys(sentences))
+    return [
+        *dict.fromkeys(
+            f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
+            "positions, so keys that were cached below do not fit queries above. Fix one length "
+            "for a sequence, or move the keys with posenc.rerotate."
+            for spec in specs
+            for rule in spec.scalings
+            if rule.lengths is not None
+        )
+    ]
 
 
 def _is_near(about: Facts, layer: Layer) -> bool:
