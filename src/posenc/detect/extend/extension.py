@@ -23,6 +23,7 @@ from posenc.detect.extend.rules import (
     why_no_rotation,
 )
 from posenc.detect.facts import Facts, facts
+from posenc.encodings.rotary.base import RotarySpec
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
 SHARED = (
@@ -123,10 +124,9 @@ class Extension(Displayed):
             if (everywhere or not layer.window) and (option := layer.option(name)) is not None
         }
         specs = {
-            layer.name: (changed.get(layer.name) or layer.baseline).spec.replace(
-                pairing=self.pairings[layer.name]
-            )
+            layer.name: spec.replace(pairing=self.pairings.get(layer.name, spec.pairing))
             for layer in self.layers
+            for spec in [(changed.get(layer.name) or layer.baseline).spec]
         }
         if (first := next(iter(changed.values()), None)) is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
@@ -155,8 +155,7 @@ class Extension(Displayed):
         """Both of `lines` and `remarks`, at the cost of one."""
         lines, remarks = lines_of(self.source, self.wanted(rule), self.architecture)
         windows = [layer.name for layer in self.layers if layer.window]
-        said = any(engine.startswith("transformers") for engine in lines)
-        if said or self.source is None or not windows:
+        if not windows or self.source is None or any("transformers" in name for name in lines):
             return lines, remarks
         lines, remarks = lines_of(
             self.source, self.wanted(rule, everywhere=True), self.architecture
@@ -323,12 +322,12 @@ def extend(
     first, why = recommended(layers, start, length)
     notes = [*others, *(note.text for note in plan.notes if note.level != "remark")]
     notes += _switching(rotary)
-    pairings = {layer.label: layer.spec.pairing for layer in about.plan if layer.kind == "rotary"}
+    pairings = {e.label: e.spec.pairing for e in about.plan if isinstance(e.spec, RotarySpec)}
     notes += dict.fromkeys(
-        f"A conversion recorded that the weights pair {layer.spec.channels.order}. No line here "
-        "says so: what reads them must pair so by itself."
-        for layer in rotary
-        if layer.spec.pairing != pairings[layer.label]
+        f"A conversion recorded that the weights pair {one.baseline.spec.channels.order}. No line "
+        "here says so: what reads them must pair so by itself."
+        for one in layers
+        if one.baseline.spec.pairing != pairings[one.name]
     )
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
