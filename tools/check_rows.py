@@ -56,6 +56,7 @@ class Projections(TypedDict):
     cross: list[str]
     apart: list[str]
     inside: list[str]
+    own_keys: list[str]
     families: list[Packed]
 
 

@@ -298,6 +298,7 @@ class ProjectionNames(NamedTuple):
     cross: tuple[str, ...]
     apart: tuple[str, ...]
     inside: tuple[str, ...]
+    own_keys: tuple[str, ...]  # model types whose class has keys for each head: it reads no number
     families: Mapping[str, Mapping[str, Packing]]  # model type -> module -> packing
 
 
@@ -305,16 +306,20 @@ class ProjectionNames(NamedTuple):
 def projection_names() -> ProjectionNames:
     """The data."""
     data = table("projections")
-    modules = {name: role for role, listed in data["modules"].items() for name in listed}
-    families = {
-        model_type: {
-            module: Packing(tuple(p["order"]), p["repeats"]) for module, p in row["modules"].items()
-        }
-        for row in data["families"]
-        for model_type in row["model_types"]
-    }
     return ProjectionNames(
-        modules, tuple(data["cross"]), tuple(data["apart"]), tuple(data["inside"]), families
+        {name: role for role, listed in data["modules"].items() for name in listed},
+        tuple(data["cross"]),
+        tuple(data["apart"]),
+        tuple(data["inside"]),
+        tuple(data["own_keys"]),
+        {
+            model_type: {
+                module: Packing(tuple(p["order"]), p["repeats"])
+                for module, p in row["modules"].items()
+            }
+            for row in data["families"]
+            for model_type in row["model_types"]
+        },
     )
 
 

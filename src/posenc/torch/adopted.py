@@ -218,19 +218,24 @@ class AdoptedRotary(nn.Module):
             return getattr(old[0], name)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        # Memory that `to_empty` has just taken is marked: frequencies will be loaded into it.
+        super()._apply(  # type: ignore[no-untyped-call]
+            lambda t: fn(t).fill_(torch.nan) if t.is_meta and t.is_floating_point() else fn(t),
+            recurse,
+        )
         self.old._apply(fn, recurse)  # type: ignore[no-untyped-call]
         return self
 
     def _load_from_state_dict(self, state: Any, prefix: str, *more: Any) -> None:
-        """Saved frequencies are taken where they are those that were there."""
+        """Saved frequencies are taken where they are those that were there, if any were."""
         before = {name: buffer.clone() for name, buffer in self._buffers.items()}  # type: ignore[union-attr]
         super()._load_from_state_dict(state, prefix, *more)
         more[-1].extend(
             f"{prefix}{name}: other frequencies than those that posenc.torch.adopt replaced; call "
             "posenc.torch.release(model), load, and adopt again."
             for name, buffer in before.items()
-            if not buffer.is_meta and not torch.equal(buffer, self._buffers[name])  # type: ignore[arg-type]
+            if not (buffer.is_meta or bool(buffer.isnan().all()))
+            and not torch.equal(buffer, self._buffers[name])  # type: ignore[arg-type]
         )
 
     def train(self, mode: bool = True) -> Self:

@@ -143,6 +143,14 @@ def test_a_model_on_the_meta_device(name: str) -> None:
     new = model.get_submodule(row.path).to_empty(device="cpu")
     exact = expected(phasors(new, 3).shape[-1], CASES[name][3], 600)
     assert np.abs(phasors(new, 600) - exact).max() < EXACT
+    # Memory that was empty is nothing that saved frequencies could be unlike; what they fill is.
+    saved = {key.removeprefix(f"{row.path}."): value for key, value in made(name)[0].state_dict()
+             .items() if key.startswith(f"{row.path}.")}  # fmt: skip
+    new.load_state_dict(saved)
+    assert all(torch.equal(new.state_dict()[key], saved[key]) for key in saved)
+    if "inv_freq" in saved:
+        with pytest.raises(RuntimeError, match="inv_freq: other frequencies"):
+            new.load_state_dict({"inv_freq": saved["inv_freq"] * 2})
 
 
 def test_asking_leaves_what_it_remembers_of_the_last_sequence() -> None:

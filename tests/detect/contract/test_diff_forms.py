@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from safetensors.numpy import save_file
 import posenc
 from posenc.cli import app
 from posenc.detect.subject.ask import protocol
+from posenc.detect.subject.smallest import smallest
 from tests.drawing import drawn
 
 SPEC = posenc.RoPE(64, pairing="half")
@@ -157,6 +159,26 @@ def test_a_difference_begins_where_the_smallest_call_shows_it() -> None:
     (row,) = posenc.diff(SPEC, lambda x, p: bhsd(x, np.minimum(p, 30_000))).differences
     assert (row.field, row.position) == ("positions", 30_001)
     assert row.call == "smallest call: one token at position 30,001"
+
+
+@pytest.mark.parametrize("hurried", [False, True])
+def test_a_difference_begins_at_a_token_that_differs_however_little_time_there_is(
+    monkeypatch: pytest.MonkeyPatch, hurried: bool
+) -> None:
+    """Tokens before it may be needed, or stand there as time ran out before they were left out."""
+
+    def in_time(bench: Any, call: Any) -> Any:
+        bench.until = 0.0 if hurried else math.inf
+        return smallest(bench, call)
+
+    monkeypatch.setattr("posenc.detect.subject.survey.smallest", in_time)
+
+    def late(x: np.ndarray, p: np.ndarray) -> np.ndarray:
+        return bhsd(x, p + ((p >= 700) & (p.shape[-1] > 600)))
+
+    (row,) = posenc.diff(SPEC, late).differences
+    assert (row.field, row.position) == ("positions", 700)
+    assert ("time ran out" in row.call) == hurried
 
 
 def test_tokens_of_all_rows_are_asked_with_their_keys() -> None:

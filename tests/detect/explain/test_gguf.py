@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 
 import posenc
 from posenc.cli import app
+from posenc.detect.extend import extend
 from posenc.presets.families import families
 from tests.tolerances import assert_close
 
@@ -385,8 +386,10 @@ CONTRADICTORY = {
     "no rule": ({"rope__scaling__type": "yran"}, "Did you mean 'yarn'"),
     "an odd width": ({"rope__dimension_count": 7}, "dim"),
     "no width": ({"rope__dimension_count": [64] * 4, "attention__head_count": 0}, "no number"),
-    "a wide one": ({"rope__dimension_count": 2**31}, "262144 pairs"),
-}
+    "a wide one": ({"rope__dimension_count": 128}, "count=128 is above the 64 channels of a head"),
+    "wide heads": (
+        {"rope__dimension_count": 2**31, "attention__key_length": 2**31}, "262144 pairs"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", sorted(CONTRADICTORY))
@@ -397,6 +400,17 @@ def test_headers_that_contradict_themselves(case: str, tmp_path: Path) -> None:
     with pytest.raises(posenc.DataError, match=words):
         posenc.from_gguf(file)
     assert posenc.from_gguf(file, on_error="report").errors
+
+
+def test_no_tool_goes_on_with_a_default_for_a_number_that_is_none(tmp_path: Path) -> None:
+    nan = {**BASIC, "rope__freq_base": float("nan")}
+    file = written(tmp_path / "a.gguf", "llama", words=5, **nan)
+    for ask in (posenc.explain, posenc.golden, lambda path: extend(path, 2**16)):
+        with pytest.raises(posenc.DataError, match="freq_base=nan is no number"):
+            ask(file)
+    keys = {**BASIC, "rope__dimension_count": 32, "attention__key_length": 128}
+    file = written(tmp_path / "b.gguf", "qwen2", words=5, **keys)  # a part of a head may turn
+    assert extend(file, 2**16).layers[0].baseline.spec.dim == 32
 
 
 VALUES = [

@@ -18,6 +18,8 @@ from posenc.cli import app
 from posenc.detect.extend import extend
 from posenc.detect.facts.engines import as_read
 from posenc.presets.families import class_defaults
+from tests.detect.checkpoints import folder_of
+from tests.detect.facts.folders import config_of, trained
 from tests.golden.make_vllm import CONFIGS as VLLM
 from tests.tolerances import ORIGINAL, RELATIVE
 
@@ -256,6 +258,23 @@ def test_a_key_that_is_absent_stands_for_what_the_engine_takes(
     assert read["attention:indexer"].channels.order == pairs
     told = ["it takes False for indexer_rope_interleave"] if stated is None else []
     assert [text for text in reading.changes if "indexer" in text] == told
+
+
+def test_a_rule_is_written_for_weights_that_record_another_pairing(tmp_path: Path) -> None:
+    """The config of such a folder says half as before; a plan that pairs otherwise is not it."""
+    source, converted, longer = (tmp_path / name for name in ("source", "converted", "f.json"))
+    folder_of(source, trained(), config_of(max_position_embeddings=4096))
+    posenc.convert(source, converted, pairing="interleaved")
+    command = ["extend", str(converted), "16384", "--rule", "yarn", "-o", str(longer)]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert "weights pair interleaved. No line here says so" in result.stdout
+    plain = extend(config_of(max_position_embeddings=4096), 16384, rule="yarn")
+    assert json.loads(longer.read_text()) == plain.config()
+    found = extend(converted, 16384, rule="yarn")
+    assert found.layers[0].baseline.spec.channels.order == "interleaved"
+    assert found.lines() == plain.lines()
+    assert not any("conversion" in note for note in extend(source, 16384).notes)
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,10 @@ def heads_of(*rows: int, stem: str = "model.layers", **more: Any) -> tuple[Any, 
     (heads_of(256, 256, kv_lora_rank=32), 0),
     (heads_of(256, 256, stem="model.audio_tower.layers"), 0),
     (heads_of(256, 256, stem="model.qformer.layer"), 0),
+    (heads_of(128, 128, num_key_value_heads=1), 1),
+    # A class that gives each head its own keys does not read the number.
+    (heads_of(128, 128, model_type="gpt_neox", num_key_value_heads=1), 0),
+    (heads_of(256, 256, model_type="gpt_neox", num_key_value_heads=1), 1),
 ])  # fmt: skip
 def test_heads_are_those_of_all_layers_of_the_text(
     tmp_path: Path, case: tuple[Any, Any], count: int

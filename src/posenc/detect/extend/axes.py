@@ -131,7 +131,17 @@ def extend_axes(
     ]
     start, end = max(spans.values(), key=lambda pair: pair[1] / pair[0])
     extension = AxesExtension(
-        reading.model, start, end, layers, "", (UNKNOWN,), (*notes,), None, "", rule, scene.axes
+        reading.model,
+        start,
+        end,
+        layers,
+        "",
+        (UNKNOWN,),
+        (*notes,),
+        None,
+        "",
+        rule,
+        axes=scene.axes,
     )
     if rule is not None:
         extension.wanted()  # an unknown rule is told at once

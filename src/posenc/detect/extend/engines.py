@@ -90,8 +90,11 @@ def patched(config: Mapping[str, Any], dialect: str, wanted: Wanted) -> Written 
         change = _change(part, dialect, wanted)
         part.update(change)
         if _reads_as(rewritten, wanted):
-            gone = tuple(key for key in inner(config, path) if key not in part)
-            return Written(rewritten, {path: change} if path else change, gone)
+            return Written(
+                rewritten,
+                {path: change} if path else change,
+                tuple(key for key in inner(config, path) if key not in part),
+            )
     return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from posenc._core.calls import checked_call
@@ -23,6 +23,7 @@ from posenc.detect.extend.rules import (
     why_no_rotation,
 )
 from posenc.detect.facts import Facts, facts
+from posenc.encodings.rotary.base import RotarySpec
 
 TOWERS = ("vision", "audio", "encoder")  # their positions are cells and frames
 SHARED = (
@@ -64,6 +65,8 @@ class Extension(Displayed):
         Of a GGUF file.
     asked : str, optional
         The rule that the caller wants in place of the first.
+    pairings : dict
+        What the config says of the channels of each kind of layer; weights may record another.
 
     Notes
     -----
@@ -93,6 +96,7 @@ class Extension(Displayed):
     source: Mapping[str, Any] | None
     architecture: str
     asked: str | None = None
+    pairings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def factor(self) -> float:
@@ -120,7 +124,9 @@ class Extension(Displayed):
             if (everywhere or not layer.window) and (option := layer.option(name)) is not None
         }
         specs = {
-            layer.name: (changed.get(layer.name) or layer.baseline).spec for layer in self.layers
+            layer.name: spec.replace(pairing=self.pairings.get(layer.name, spec.pairing))
+            for layer in self.layers
+            for spec in [(changed.get(layer.name) or layer.baseline).spec]
         }
         if (first := next(iter(changed.values()), None)) is None or name == "none":
             return Wanted(specs, frozenset(), None, None, self.length)
@@ -149,8 +155,7 @@ class Extension(Displayed):
         """Both of `lines` and `remarks`, at the cost of one."""
         lines, remarks = lines_of(self.source, self.wanted(rule), self.architecture)
         windows = [layer.name for layer in self.layers if layer.window]
-        said = any(engine.startswith("transformers") for engine in lines)
-        if said or self.source is None or not windows:
+        if not windows or self.source is None or any("transformers" in name for name in lines):
             return lines, remarks
         lines, remarks = lines_of(
             self.source, self.wanted(rule, everywhere=True), self.architecture
@@ -172,8 +177,7 @@ class Extension(Displayed):
         parts = [part for part in (self.source, *self.source.values()) if isinstance(part, Mapping)]
         dialects = sorted(("hf4", "hf5"), reverse=any("rope_parameters" in p for p in parts))
         for everywhere, dialect in itertools.product((False, True), dialects):
-            wanted = self.wanted(rule, everywhere=everywhere)
-            if (written := patched(self.source, dialect, wanted)) is not None:
+            if written := patched(self.source, dialect, self.wanted(rule, everywhere=everywhere)):
                 return written.config
         raise bad_argument(
             "extend",
@@ -318,6 +322,13 @@ def extend(
     first, why = recommended(layers, start, length)
     notes = [*others, *(note.text for note in plan.notes if note.level != "remark")]
     notes += _switching(rotary)
+    pairings = {e.label: e.spec.pairing for e in about.plan if isinstance(e.spec, RotarySpec)}
+    notes += dict.fromkeys(
+        f"A conversion recorded that the weights pair {one.baseline.spec.channels.order}. No line "
+        "here says so: what reads them must pair so by itself."
+        for one in layers
+        if one.baseline.spec.pairing != pairings[one.name]
+    )
     notes += {stated_factor(layer, length / start) for layer in rotary} - {""}
     if not any(layer.window for layer in layers):
         notes += dict.fromkeys(text for layer in rotary for text in _windows(about, layer))
@@ -338,6 +349,7 @@ def extend(
         config,
         plan.model or "ARCH" if about.format == "gguf" else "ARCH",
         rule,
+        pairings,
     )
     if rule is not None:
         extension.wanted()  # an unknown rule is told at once
@@ -347,15 +359,16 @@ def extend(
 def _switching(layers: list[Layer]) -> list[str]:
     """Where the config's own rule has other frequencies from a length on."""
     specs: list[Any] = [layer.spec for layer in layers]
-    sentences = (
-        f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
-        "positions, so keys that were cached below do not fit queries above. Fix one length for a "
-        "sequence, or move the keys with posenc.rerotate."
-        for spec in specs
-        for rule in spec.scalings
-        if rule.lengths is not None
-    )
-    return list(dict.fromkeys(sentences))
+    return [
+        *dict.fromkeys(
+            f"The config's {type(rule).__name__} has other frequencies above {rule.lengths[0]:,} "
+            "positions, so keys that were cached below do not fit queries above. Fix one length "
+            "for a sequence, or move the keys with posenc.rerotate."
+            for spec in specs
+            for rule in spec.scalings
+            if rule.lengths is not None
+        )
+    ]
 
 
 def _is_near(about: Facts, layer: Layer) -> bool:

@@ -126,9 +126,7 @@ class Facts(Displayed):
             unused = unused_modules(self.weights, arrays.holds_ladder)
             shapes = {k: v for k, v in shapes.items() if k.rpartition(".")[0] not in unused}
             numbers = [*ladders(shapes)]
-        rows = arrays.of_tables(
-            shapes, lambda key, begin, count: tensors[key].numbers(begin, count)
-        )
+        rows = arrays.of_tables(shapes, lambda key, at, count: tensors[key].numbers(at, count))
         return (*arrays.of_shapes(shapes), *numbers, *rows)
 
     @functools.cached_property

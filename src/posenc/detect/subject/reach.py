@@ -121,9 +121,11 @@ class Reach:
         if not self.lengths:
             return f"lengths to {self.length:,}" if self.length else ""
         late = f"of the {self.planned} planned lengths were tried before time ran out, from"
-        span = f"{min(self.lengths):,} to {max(self.lengths):,}"
-        asked = f"{len(self.lengths)} {late if self.late else 'lengths from'} {span}"
-        return f"{asked}: edges, and {self.drawn} drawn at random"
+        asked = f"{len(self.lengths)} {late if self.late else 'lengths from'}"
+        return (
+            f"{asked} {min(self.lengths):,} to {max(self.lengths):,}: edges, and {self.drawn} "
+            "drawn at random"
+        )
 
     def _calls(self) -> str:
         parts = [

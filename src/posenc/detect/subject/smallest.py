@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from posenc.detect.subject.code import refuse_if
-from posenc.detect.subject.reach import Reach, listed, ratios
+from posenc.detect.subject.reach import Reach, Tally, listed, ratios
 
 MOST = 120  # calls to make a call smaller
 WRITES = "which writes into the positions that it is given"
@@ -35,6 +36,10 @@ class SmallestCall:
         That entry, and what it is to be.
     notes : tuple of str
         What else it needs: strides, another form, calls before it.
+    keys : tuple of int
+        Positions of the keys of a bias.
+    begins : float or None
+        The nearest of its positions that differs considerably; of a bias the first query.
 
     Examples
     --------
@@ -56,6 +61,7 @@ class SmallestCall:
     expected: float
     notes: tuple[str, ...] = ()
     keys: tuple[int, ...] = ()
+    begins: float | None = None
     _lines: tuple[str, ...] = field(default=(), repr=False)
 
     def __str__(self) -> str:
@@ -65,9 +71,13 @@ class SmallestCall:
             queries = text.replace("tokens", "queries").replace("one token", "one query")
             text = f"{queries}, {listed(self.keys).replace('token', 'key')}"
         text = f"{len(self.positions)} rows of {text}" if len(self.positions) > 1 else text
-        heads = f"{self.heads} heads" if self.heads > 1 else ""
-        dtype = self.dtype if self.dtype != "float32" else ""
-        return "smallest call: " + ", ".join(filter(None, [text, heads, dtype, *self.notes]))
+        needs = [
+            text,
+            f"{self.heads} heads" if self.heads > 1 else "",
+            self.dtype if self.dtype != "float32" else "",
+            *self.notes,
+        ]
+        return "smallest call: " + ", ".join(filter(None, needs))
 
     def script(self) -> str:
         """A program of at most ten lines that shows the difference.
@@ -225,7 +235,9 @@ def _fewer(rows: np.ndarray, way: str) -> Iterator[np.ndarray]:
 
 
 def _told(bench: Any, call: Any) -> SmallestCall:
+    late, tally = time.monotonic() > bench.until, Tally()
     off, room = bench.differences(call)
+    tally.add(off, np.full_like(off, min(1e-3, off.max() / 2)), *bench._places(call, off))
     at = np.unravel_index(int(np.argmax(ratios(off, room))), off.shape)
     place, out, wanted = bench.output or (0, off, off)
     same = out.shape == wanted.shape == off.shape
@@ -243,6 +255,7 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         ("of numbers that are NaN or infinite", same and np.isinf(off[at])),
         (WRITES, bench.written),
         (f"of several axes, {str(call.rows.tolist())[:80]}", call.rows.ndim > 2),
+        ("found before time ran out, so a smaller one may show it", late),
     )
     received, expected = (float(a[at]) if same else np.nan for a in (out, wanted))
     return SmallestCall(
@@ -250,6 +263,7 @@ def _told(bench: Any, call: Any) -> SmallestCall:
         call.dtype, float(off[at]), received, expected,
         tuple(note for note, holds in notes if holds),
         () if call.keys is None else tuple(call.keys[0].tolist()),
+        tally.reach().differs if call.keys is None else int(call.rows.min()),
         tuple(_script(bench.subject, call, (place, *at), expected)),
     )  # fmt: skip
 
@@ -284,8 +298,11 @@ def _script(subject: Any, call: Any, at: Any, expected: float) -> list[str]:
     elif subject.kind == "bias":
         answer = f"subject.bias({_array(call.rows[0])}, {_array(call.keys[0])})"
     else:
-        plain, pairs = f"subject.rows({rows})", f"subject.cos_sin({rows})"
-        answer = plain if subject.kind == "table" else f"np.concatenate({pairs}, axis=-1)"
+        answer = (
+            f"subject.rows({rows})"
+            if subject.kind == "table"
+            else f"np.concatenate(subject.cos_sin({rows}), axis=-1)"
+        )
     return [
         *lines,
         f"y = {answer}",
@@ -305,8 +322,7 @@ def _array(rows: np.ndarray) -> str:
     run = rows.ndim == 2 and len(rows) == 1 and rows.shape[1] > 8
     line = rows[0] if run else rows
     if line.ndim == 1 and line.size > 8 and (np.diff(line) == 1).all():
-        inner = f"np.arange({int(line[0])}, {int(line[-1]) + 1})"
-        return f"{inner}[None]" if run else inner
+        return f"np.arange({int(line[0])}, {int(line[-1]) + 1})" + ("[None]" if run else "")
     return f"np.array({rows.tolist()})"
 
 

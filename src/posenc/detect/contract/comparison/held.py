@@ -108,9 +108,9 @@ def stated(rows: list[Difference], how: str, choice: Survey) -> Told:
 
 def _nearer(row: Difference, call: SmallestCall) -> Difference:
     """A difference with the smallest call, which may stand before the positions that explain it."""
-    first, begins_ = min(p for line in call.positions or ((0,),) for p in line), row.position
-    if call.positions and begins_ is not None and call.difference >= turns.CONSIDERABLE:
-        begins_ = min(begins_, first)
+    begins_ = row.position
+    if begins_ is not None and call.begins is not None and call.difference >= turns.CONSIDERABLE:
+        begins_ = min(begins_, int(call.begins))
     return dataclasses.replace(row, call=str(call), position=begins_)
 
 
@@ -174,7 +174,7 @@ def _shown(call: SmallestCall) -> Difference:
     odd = {"keys": "in the key that it returns" in call.notes, "dtype": call.dtype != "float32",
            "heads": call.heads > 1, "strides": "not contiguous" in call.notes}  # fmt: skip
     field = next((name for name, holds in odd.items() if holds), "positions")
-    first = min((p for row in call.positions for p in row), default=None)
+    first = None if call.begins is None or not call.positions else int(call.begins)
     if WRITES in call.notes:
         return Difference("positions", "as they came", "written into", None, first)
     sides = (f"{call.expected:.6g}", f"{call.received:.6g}")

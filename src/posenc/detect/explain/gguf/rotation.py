@@ -48,7 +48,8 @@ def rotation_of(file: HeaderFile, name: str, local: bool, outer: Notes) -> Layer
     filled = {**template, "dim": dim, "base": base, "magnitude": magnitude}
     if scaling := scaling_of(file, local, dim // 2, magnitude, notes):
         filled["scaling"] = scaling
-    return None if notes.failed else _built(file, filled, dim, notes)
+    # A number of the header that is none is told of the whole file: no default stands for it.
+    return None if notes.failed or outer.failed else _built(file, filled, dim, notes)
 
 
 @noted
@@ -70,6 +71,15 @@ def _dim(file: HeaderFile, local: bool, notes: Notes) -> int | None:
     usual = ["rope.dimension_count", "attention.key_length"]
     options = ["rope.dimension_count_swa", *usual] if local else usual
     if (stated := keys.first(rule.get("rotary_dim", options))) is not None:
+        width = (
+            (keys.integer("attention.key_length_swa") if local else None)
+            or keys.integer("attention.key_length")
+            or _head(keys)
+        )
+        unsettled_if(
+            width is not None and stated[1] > width,
+            f"{keys.where(stated[0])}={stated[1]:g} is above the {width} channels of a head",
+        )
         notes.source("dim", "config", keys.where(stated[0]))
         return int(stated[1] * (1 if local else rule.get("partial_rotary_factor", 1)))
     if (head := _head(keys)) is not None:
@@ -304,13 +314,22 @@ def _tensors(
     if (original := _original(keys, notes)) is None:
         return []
     if "attention_factor" not in magnitude:
-        key = keys.where("rope.scaling.attn_factor")
-        notes.warning(f"{key} is missing: llama.cpp takes 1, where LongRoPE has a factor above 1")
+        notes.warning(
+            f"{keys.where('rope.scaling.attn_factor')} is missing: llama.cpp takes 1, where "
+            "LongRoPE has a factor above 1"
+        )
         magnitude["attention_factor"] = 1.0
     notes.source("scaling.long", "config", LONG)
     trained = keys.integer("context_length") or original
-    made = {"type": "LongRoPE", "short": short[:pairs].tolist(), "long": long[:pairs].tolist()}
-    return [{**made, "original_length": original, "factor": max(1.0, trained / original)}]
+    return [
+        {
+            "type": "LongRoPE",
+            "short": short[:pairs].tolist(),
+            "long": long[:pairs].tolist(),
+            "original_length": original,
+            "factor": max(1.0, trained / original),
+        }
+    ]
 
 
 def _no_tensors(file: HeaderFile, notes: Notes) -> None:

@@ -146,11 +146,11 @@ class Model(NamedTuple):
         heads = self.layout.heads or self._head_count(HEADS if inside is None else (inside,))
         kv = 1 if inside is not None and self.layout.attention else self.layout.kv_heads
         if kv is None:
-            # Two keys of one config: the flag of a family wins over the number it ignores.
+            # The flag of a family wins over the number it ignores; some classes ignore it always.
             flag = self.part.data.get("multi_query") and not self.part.data.get(
                 "new_decoder_architecture"
             )
-            stated = self.part.first(KV_HEADS) or _nested(self.part, KV_HEADS)
+            stated = None if self.model_type in projection_names().own_keys else _keys(self.part)
             kv = 1 if flag else None if stated is None else _count(*stated)
         # The width from which the rotated one came, where the config says it.
         source = self._read_at(layer, "head") or self._read_at(layer, "dim")
@@ -204,10 +204,10 @@ def _count(key: str, value: float) -> int:
     return int(value)
 
 
-def _nested(keys: Keys, names: tuple[str, ...]) -> tuple[str, float] | None:
-    """A number one level down, where some families keep what concerns attention."""
-    inner = (Keys(value).first(names) for value in keys.data.values() if isinstance(value, Mapping))
-    return next(filter(None, inner), None)
+def _keys(part: Keys) -> tuple[str, float] | None:
+    """The stated heads of keys; some families keep what concerns attention one level down."""
+    inner = (Keys(value) for value in part.data.values() if isinstance(value, Mapping))
+    return next(filter(None, (keys.first(KV_HEADS) for keys in (part, *inner))), None)
 
 
 def split_name(name: str) -> tuple[str, str, str]:
