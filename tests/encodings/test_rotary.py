@@ -674,9 +674,7 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         "as many short as long",
     ),
     "longrope of another width": (
-        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)).at(
-            9
-        ),
+        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)),
         "8 numbers",
     ),
     "a factor for each of other axes": (
