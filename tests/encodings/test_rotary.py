@@ -677,6 +677,12 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)),
         "8 numbers",
     ),
+    "longrope of no length": (
+        lambda: posenc.frequencies(
+            RoPE(4, pairing="half", scaling=s.LongRoPE((1, 1), (1, 2), original_length=64))
+        ),
+        r"length of the sequence, got None\. Fix it: `spec\.at\(length\)`",
+    ),
     "a factor for each of other axes": (
         lambda: RoPE(16, pairing="half", scaling=s.PerAxis((s.Linear(2), s.Linear(3)))),
         r"1 rules, one or None for each of the axes \('position',\), got 2 of them",

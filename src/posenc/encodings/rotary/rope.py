@@ -282,7 +282,7 @@ class RoPE(RotarySpec):
                 f"RoPE with {caller}",
                 "the length of the sequence",
                 None,
-                "Pass `length=` to the verb, or fix it: `spec.at(length)`.",
+                "Fix it: `spec.at(length)`.",
             )
 
     @property
