@@ -26,7 +26,9 @@ NEEDED = (*MAIN_PARTS, *WHOLES, "encoder", "decoder", "generator")
 def with_older_parts(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, Any]:
     """A config whose parts are those of an older spelling, which goes before the newer one."""
     older = {key: data[f"{key}_dict"] for key in made.types if data.get(f"{key}_dict")}
-    return {**{k: v for k, v in data.items() if k.removesuffix("_dict") not in older}, **older}
+    return {
+        k: v for k, v in data.items() if k in older or k.removesuffix("_dict") not in older
+    } | older
 
 
 def is_part(key: str, value: Any, made: ClassParts) -> bool:
