@@ -82,7 +82,7 @@ def test_a_different_field_is_a_different_fingerprint() -> None:
         ('{"type": "Sinusoidal", "dim": 4, "order": "sincos"}', "Did you mean 'sin_cos'"),
         ("[1, 2]", "a JSON object"),
         ("nonsense", "not JSON"),
-        ("", "not JSON"),
+        ("", "^from_json: text is not JSON"),
         (b"\xff\xfe\x00", "not JSON"),
         ("[" * 100_000, "nested deeper|not JSON"),
         (

@@ -674,9 +674,7 @@ BAD_SPECS: dict[str, tuple[Any, str]] = {
         "as many short as long",
     ),
     "longrope of another width": (
-        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)).at(
-            9
-        ),
+        lambda: RoPE(16, pairing="half", scaling=s.LongRoPE((1, 2), (1, 2), original_length=64)),
         "8 numbers",
     ),
     "a factor for each of other axes": (
@@ -1004,3 +1002,10 @@ def test_relative_tolerance_of_slow_pairs() -> None:
     _, sin = posenc.cos_sin(RoPE(128, pairing="half", base=1e7), [1])
     want = np.array(oracle.cos_sin(1, oracle.ladder(128, 1e7))[1])
     assert (np.abs(sin[0] - want) <= RELATIVE["float32"] * want).all()
+
+
+def test_frequencies_of_an_open_length_say_how_to_fix_it() -> None:
+    spec = RoPE(4, pairing="half", scaling=s.LongRoPE((1, 1), (1, 2), original_length=64))
+    with pytest.raises(posenc.ArgumentError, match=r"got None\. Fix it: `spec\.at\(length\)`"):
+        posenc.frequencies(spec)
+    assert (posenc.frequencies(spec.at(65)) == [1, 0.005]).all()

@@ -342,7 +342,7 @@ def test_scales_follow_the_encoding() -> None:
         ),
         (lambda: tile(posenc.Sinusoidal(8), 8, order="sines"), "'sin_cos'"),
         (lambda: tile("sinusoidal", 8), "a spec such as"),
-        (lambda: tile(posenc.Sinusoidal, 8), "got Sinusoidal"),
+        (lambda: tile(posenc.Sinusoidal, 8), "got the class Sinusoidal"),
         (lambda: tile(posenc.Learned(8, length=4), 4), "what the spec learns"),
         (lambda: tile(posenc.ALiBi(heads=8), 8), "Pictures that show it: 'attention', 'bias'"),
         (lambda: tile(posenc.Shaw(8, clip=4), 8), "Pictures that show it: 'attention'"),

@@ -173,9 +173,10 @@ def conditions(rules: Any) -> set[str]:
     return found
 
 
-def aliases(cls: Any, fields: Container[str]) -> dict[str, str]:
-    """Other names of those keys, in which a file may state them."""
-    return {k: v for k, v in (getattr(cls, "attribute_map", None) or {}).items() if v in fields}
+def aliases(cls: Any, rules: Any, known: Container[str]) -> dict[str, str]:
+    """Other names of the keys that the reader asks for, in which a file may state them."""
+    asked = {*names(rules), *SIZES, *THETAS, *known}
+    return {k: v for k, v in (getattr(cls, "attribute_map", None) or {}).items() if v in asked}
 
 
 def share_of(params: Mapping[str, Any]) -> float:
@@ -426,7 +427,7 @@ def whole(cls: Any, rules: Any) -> dict[str, Any]:
     others = [rule for rule in rules if "rotary" not in rule]
     if more := fields(cls, others, turns=False):
         known["fields"] = {**more, **known.get("fields", {})}
-    if other := aliases(cls, known.get("fields", ())):
+    if other := aliases(cls, rules, known.get("fields", ())):
         known["aliases"] = other
     if left := sizes(cls, rules, known.get("fields", ())):
         known["sizes"] = left
@@ -450,7 +451,8 @@ def parts(cls: Any, name: str) -> dict[str, dict[str, Any]]:
             row["none"].append(key)
         told = getattr(made(cls, **{key: {"initializer_range": 0.5}}), key, None)
         kind = [getattr(one, "model_type", None) for one in (told, alone, part)]
-        if key in MAIN_PARTS and OWN & {field.name for field in dataclasses.fields(cls)}:
+        own = {field.name for field in dataclasses.fields(cls)}.union(cls.attribute_map or ())
+        if key in MAIN_PARTS and OWN & own:
             row["own"] = True
         if key in MAIN_PARTS and COUNTS[1] == getattr(getattr(flat, key, None), COUNT_KEYS[0], 0):
             row["flat"] = key

@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 # Functions that others call, and the names by which most people call two of them: an error names
 # the function that was called.
-INNER = re.compile(r"^(?:from_hf|from_gguf|facts|infer_spec|detect_pairing)(?=[: ])")
+INNER = re.compile(r"^(?:from_hf|from_gguf|facts|infer_spec|detect_pairing|ask)(?=[: ])")
 USUAL_NAMES = {"infer_spec": "infer", "detect_pairing": "pairing"}
 
 

@@ -208,7 +208,7 @@ def cells_of(index: np.ndarray, sides: tuple[int, ...]) -> np.ndarray:
 
 def settled(spec: Any, length: int | None = None) -> Any:
     """The spec with its length-dependent rules fixed, or an error that asks for the length."""
-    received = spec.__name__ if isinstance(spec, type) else type(spec).__name__
+    received = f"the class {spec.__name__}" if isinstance(spec, type) else type(spec).__name__
     todo = "posenc.plot.compare(PICTURE, a, b) draws two." if received in ("list", "tuple") else ""
     require(isinstance(spec, Spec), "", "a spec such as posenc.Sinusoidal(512)", received, todo)
     if not (isinstance(spec, RotarySpec) and spec.needs_length):

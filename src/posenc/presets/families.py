@@ -89,13 +89,12 @@ class ClassDefaults(NamedTuple):
 
     def left_out(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """What the class takes for keys that a config does not state, under no name, misspelled."""
-        stated = {key for alias, key in self.aliases.items() if alias in data}
         own = {*self.aliases, *self.fields, *self.sizes}  # which are no others, misspelled
         others = [key for key in data if isinstance(key, str) and key not in own]
         return {
             key: value
             for key, value in (self.fields if data else {**self.sizes, **self.fields}).items()
-            if key not in data and key not in stated
+            if key not in data
             if not difflib.get_close_matches(key, others, 1, cutoff=MISSPELLED)
         }
 

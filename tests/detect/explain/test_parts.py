@@ -333,3 +333,42 @@ def test_a_width_that_the_class_computes_follows_what_is_stated(stated: dict[str
     told = {"model_type": "janus", "text_config": {"model_type": "llama", **stated}}
     (rotary,) = {s for one in posenc.explain(told).layers if isinstance(s := one.spec, posenc.RoPE)}
     assert rotary.dim == wanted
+
+
+RENAMED = {
+    "bart": ("hidden_size", "d_model", 128), "t5": ("num_attention_heads", "num_heads", 4),
+    "gpt2": ("max_position_embeddings", "n_positions", 512), "ctrl": ("hidden_size", "n_embd", 64),
+    "glm4_moe_lite": ("head_dim", "qk_rope_head_dim", 128),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", sorted(RENAMED))
+def test_another_name_of_a_key_is_read_as_its_class_reads_it(name: str) -> None:
+    other, key, value = RENAMED[name]
+    transformers = pytest.importorskip("transformers")
+    made = transformers.CONFIG_MAPPING[name](**{key: value + 64, other: value})
+    assert getattr(made, key) == value
+    wanted = posenc.from_hf({"model_type": name, key: value}, on_error="report")
+    for stated in ({}, {key: value}, {key: value + 64}):
+        plan = posenc.from_hf({"model_type": name, other: value, **stated}, on_error="report")
+        assert [(e.layer, e.spec) for e in plan] == [(e.layer, e.spec) for e in wanted]
+        odd = [text for text in plan.warnings if f"which takes {other}={value}" in text]
+        assert len(odd) == (stated == {key: value + 64})
+
+
+def test_heads_of_a_whole_by_another_name_are_not_those_of_its_text() -> None:
+    plans = [
+        posenc.from_hf({"model_type": "grounding-dino", key: 16})
+        for key in ("encoder_attention_heads", "num_attention_heads")
+    ]
+    assert plans[0].layers == plans[1].layers
+    assert not plans[1].warnings
+
+
+def test_heads_of_the_decoder_alone_make_no_width() -> None:
+    keys = {"model_type": "moonshine", "hidden_size": 64, "num_attention_heads": 4}
+    (error,) = posenc.from_hf(keys, on_error="report").errors
+    assert "the width of a head is not stated" in error
+    (entry,) = posenc.from_hf({**keys, "encoder_num_attention_heads": 8})
+    assert isinstance(entry.spec, posenc.RoPE)
+    assert entry.spec.pairs == 4

@@ -20,6 +20,7 @@ LISTED = ["sliding_attention", "full_attention", *["sliding_attention"] * 5]
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gemma2", {}), ("gemma3_text", {"rope_local_base_freq": 1e4}),
     ("gemma3_text", {"rope_local_base_freq": 1e4, "sliding_window_pattern": 3}),
+    ("gemma3_text", {"rope_local_base_freq": 1e4, "_sliding_window_pattern": 3}),  # unread
     ("mistral", {}), ("mixtral", {}), ("qwen2", {}), ("qwen2", ON), ("qwen3", ON), ("qwen3", {}),
     ("qwen2", {**ON, "layer_types": LISTED}), ("phi3", {}), ("starcoder2", {}), ("cohere2", {}),
     ("gpt_oss", {"rope_scaling": None}), ("olmo3", {}), ("llama", {}), ("ministral", {}),

@@ -533,6 +533,10 @@ def test_what_is_not_understood_says_what_to_hand_over() -> None:
 
     with pytest.raises(posenc.CannotAsk, match="such as lambda q, k: apply"):
         posenc.ask((make, apply))
+    verbs: dict[str, Any] = {"ask": posenc.ask, "infer": posenc.infer, "check": posenc.check}
+    for name, verb in verbs.items():
+        with pytest.raises(posenc.CannotAsk, match=f"^{name}: expected a function"):
+            verb(None)
     with pytest.raises(posenc.CannotAsk, match=r"lambda positions: f\(positions / 1000\)"):
         posenc.ask(timesteps)
 

@@ -322,7 +322,7 @@ def from_json(text: str | bytes, resolve: Callable[[str], type[Value]]) -> Value
         came = f"the name of a file. Write posenc.from_json(open({text!r}).read())"
         raise bad_spec("from_json", "a JSON text", came if is_name else type(text).__name__)
     return from_dict(
-        inputs.parse(text, "from_json", inputs.SPEC, error=SpecError, constant=_refuse_constant),
+        inputs.parse(text, "from_json: text", inputs.SPEC, error=SpecError, constant=_not_finite),
         resolve,
     )
 
@@ -379,7 +379,7 @@ def _build(value: object, resolve: Callable[[str], type[Value]], place: str, dep
     return from_dict(value, resolve, place, depth) if isinstance(value, Mapping) else value
 
 
-def _refuse_constant(name: str) -> object:
+def _not_finite(name: str) -> object:
     raise bad_spec("from_json", "finite numbers", name)
 
 

@@ -278,7 +278,7 @@ def _of_option(name: str, command: click.Command, path: str) -> str:
     call = " ".join(p.metavar or str(p.name).upper() for p in places.values())
     spellings = {f.lstrip("-").replace("-", "_") for f in flags.values()}
     near = closest(name, spellings, cutoff=0.75) or ""
-    words, longer = any(p.nargs == -1 for p in places.values()), {"length"} & {*targets}
+    longer = {"length"} & {*targets}
     advice = {
         f"Write {spelling}.": spelling,
         f"It stands by place: {path} {call}.": {*targets} & {*places}
@@ -288,7 +288,7 @@ def _of_option(name: str, command: click.Command, path: str) -> str:
         "A longer context is planned by posenc extend CONFIG LENGTH.": longer
         and "config" in places,
         f"Did you mean '{flags.get(near)}'?": near,
-        "It takes words: `posenc list bias`, `posenc list rotary llama`.": words,
+        "It takes words: `posenc list bias`, `posenc list rotary llama`.": path.endswith(" list"),
     }
     return next((text for text, holds in advice.items() if holds), "")
 

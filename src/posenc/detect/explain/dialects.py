@@ -171,8 +171,13 @@ def _of_kind(
     stated = (pair[1] for pair in numbers[:2] if pair and kind in known.reach.get(pair[0], ()))
     share = own.get("share_alone", own.get("share", 1.0))
     more = {} if share == 1 else {"partial_rotary_factor": share}
-    reached = kind in known.reach.get("rope_scaling", ())
-    return _typed({"rope_theta": next(stated, own["base"]), **more, **(params if reached else {})})
+    return _typed(
+        {
+            "rope_theta": next(stated, own["base"]),
+            **more,
+            **(params if kind in known.reach.get("rope_scaling", ()) else {}),
+        }
+    )
 
 
 def _write_hf4(

@@ -30,6 +30,7 @@ from posenc.detect.explain.config.parts import (
 )
 from posenc.detect.explain.config.unread_keys import (
     check_numbers,
+    left_out,
     note_flat,
     note_repeated,
     note_unread,
@@ -194,7 +195,7 @@ class _Reader:
             note_flat(keys, made, flat, notes)
         of_class = of_class or called
         if (known := class_defaults(of_class)) is not None:
-            keys.defaults = known.left_out(data)
+            keys.defaults = left_out(keys, known, notes)
             computed = "head_dim" if {*known.sizes} & {*data} else ""  # of others, some stated
             keys.sizes = {k: v for k, v in known.sizes.items() if path and k != computed}
         keys.defaults = {**parts_left_out(data, made), **keys.defaults, **more}
@@ -336,9 +337,8 @@ class _Reader:
 
     def _known(self, keys: Keys, row: Family, known: ClassDefaults | None, name: str) -> None:
         notes = Notes(name)
-        for rule in row.entries:
-            for key in rule.get("ignored_keys", ()):
-                keys.get(key)
+        for key in (key for rule in row.entries for key in rule.get("ignored_keys", ())):
+            keys.get(key)
         if row.note:
             notes.remark(row.note)
         turning = any("rotary" in rule and applies(keys, rule) for rule in row.entries)

@@ -128,6 +128,8 @@ class RoPE(RotarySpec):
         bases = self.base if isinstance(self.base, tuple) else (self.base,) * len(self.axes)
         for axis, base in enumerate(bases):
             self._check_rules(axis, base)
+        if self.needs_length:
+            self.at(1)  # whose constants hold the rules to the number of pairs
 
     def _check_axes(self, scaling: PerAxis, layout: RungLayout) -> None:
         """Raise unless each axis has a rule and a ladder of its own."""
@@ -235,10 +237,7 @@ class RoPE(RotarySpec):
         if self.magnitude.attention_factor is not None:
             return self.magnitude.attention_factor
         self._require_length()
-        factor = 1.0
-        for scaling in self.scalings:
-            factor *= scaling.attention_factor()
-        return factor
+        return math.prod((rule.attention_factor() for rule in self.scalings), start=1.0)
 
     @property
     def attention_factor(self) -> float:
@@ -273,9 +272,7 @@ class RoPE(RotarySpec):
         """The constant factor on the softmax scale."""
         given = self.magnitude.logit_factor
         if isinstance(given, str):
-            given = 1.0
-            for scaling in self.scalings:
-                given *= scaling.logit_factor()
+            given = float(math.prod(rule.logit_factor() for rule in self.scalings))
         return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
 
     def _require_length(self) -> None:
@@ -285,7 +282,7 @@ class RoPE(RotarySpec):
                 f"RoPE with {caller}",
                 "the length of the sequence",
                 None,
-                "Pass `length=` to the verb, or fix it: `spec.at(length)`.",
+                "Fix it: `spec.at(length)`.",
             )
 
     @property

@@ -26,8 +26,9 @@ NEEDED = (*MAIN_PARTS, *WHOLES, "encoder", "decoder", "generator")
 def with_older_parts(data: Mapping[str, Any], made: ClassParts) -> Mapping[str, Any]:
     """A config whose parts are those of an older spelling, which goes before the newer one."""
     older = {key: data[f"{key}_dict"] for key in made.types if data.get(f"{key}_dict")}
-    spelled = {f"{key}_dict" for key in older}
-    return {**{k: v for k, v in data.items() if k not in spelled}, **older} if older else data
+    return {
+        k: v for k, v in data.items() if k in older or k.removesuffix("_dict") not in older
+    } | older
 
 
 def is_part(key: str, value: Any, made: ClassParts) -> bool:
@@ -54,8 +55,7 @@ def has_heads(data: Mapping[str, Any]) -> bool:
 
 def name_of_text(model_type: object) -> str | None:
     """The family of the text part of a model, by the name of the whole."""
-    names = (f"{model_type}_text", model_type)
-    return next((str(name) for name in names if family(name) is not None), None)
+    return next((n for n in (f"{model_type}_text", str(model_type)) if family(n) is not None), None)
 
 
 def parts_left_out(data: Mapping[str, Any], made: ClassParts) -> dict[str, Any]:

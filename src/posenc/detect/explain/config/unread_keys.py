@@ -133,6 +133,19 @@ def outside(keys: Keys, rule: ReadRule, notes: Notes) -> tuple[Keys, ReadRule]:
     return keys, {**rule, "class": NO_CLASS}
 
 
+def left_out(keys: Keys, known: ClassDefaults, notes: Notes) -> dict[str, Any]:
+    """What a class takes for the rest, where what a file states has the names of the class too."""
+    named = {key: alias for alias, key in known.aliases.items() if alias in keys.data}
+    stated = {key: keys.data[alias] for key, alias in named.items()}
+    for key in (key for key in named if keys.data.get(key, stated[key]) != stated[key]):
+        notes.warning(
+            f"{keys.where(key)}={repr(keys.data[key])[:80]} is not read by the class in "
+            f"transformers {known.version}, which takes {named[key]}={repr(stated[key])[:80]}"
+        )
+    keys.data = {**keys.data, **stated}
+    return known.left_out(keys.data)
+
+
 def followed(rule: ReadRule, kind: str) -> frozenset[str] | None:
     """The keys that the class reads of a rule of scaling; None where it was not asked."""
     reads: Reads | None = rule["class"].reads

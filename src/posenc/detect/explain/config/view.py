@@ -196,12 +196,14 @@ class Keys:
 
     def wrong(self, keys: Iterable[str]) -> str | None:
         """The first of some keys that is stated, but not as a number: `key=value`."""
-        wrong = (
-            f"{self.where(key)}={repr(value)[:80]}"
-            for key in keys
-            if (value := self.get(key)) is not None and not is_number(value)
+        return next(
+            (
+                f"{self.where(key)}={repr(value)[:80]}"
+                for key in keys
+                if (value := self.get(key)) is not None and not is_number(value)
+            ),
+            None,
         )
-        return next(wrong, None)
 
     def evaluate(self, expression: str, stage: int | None = None) -> float | None:
         """A number from an expression in keys: `hidden_size // num_attention_heads`.

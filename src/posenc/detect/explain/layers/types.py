@@ -54,8 +54,11 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
     count = layer_count(keys)
     pattern = keys.first(PATTERN_KEYS)
     known: ClassDefaults = rule["class"]
-    unread = known.layers and not {*PATTERN_KEYS} & {*known.layers.get("depends_on", ())}
-    if pattern is not None and unread:
+    if (
+        pattern is not None
+        and known.layers
+        and pattern[0] not in known.layers.get("depends_on", ())
+    ):
         notes.warning(
             f"{keys.where(pattern[0])}={pattern[1]:g} does not make {TYPE_KEYS[0]} in "
             f"transformers {known.version}, whose class has its own pattern; other code may read it"
@@ -63,8 +66,7 @@ def types_of(keys: Keys, rule: ReadRule, notes: Notes) -> list[str] | None:
         pattern = None
     if pattern is not None and count and pattern[1] >= 1:
         return [LOCAL if (i + 1) % int(pattern[1]) else GLOBAL for i in range(count)]
-    listed_every = count and "full_attention_every" in rule
-    if listed_every and (step := keys.integer(rule["full_attention_every"])):
+    if count and (step := keys.integer(rule.get("full_attention_every", ""))):
         return [LOCAL if i % step else GLOBAL for i in range(count)]
     return _types_of_class(keys, rule, count, notes)
 
