@@ -52,6 +52,8 @@ class AxesExtension(Extension):
         Nothing is written into a config.
     asked : str, optional
         The rule that the caller wants.
+    pairings : dict
+        Of models with one axis alone; empty here.
     axes : tuple of str
         All axes of the model.
 
