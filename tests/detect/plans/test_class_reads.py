@@ -18,6 +18,8 @@ from tests.detect.configs import PLAIN
 
 # A share that the plain rule reads, and a class with a list for each length.
 SOME = ["glm4", "phi3"]
+# A whole model writes the heads of its encoder over this key before it makes its rotation.
+WRITTEN_OVER = {"moonshine": "num_attention_heads"}
 
 
 def classes() -> Any:
@@ -53,7 +55,7 @@ def compared(name: str, cls: Any) -> tuple[int, list[Any]]:
     )
     equal, different = 0, []
     for keys, result in list(asked.answers.values()):
-        if result is None:
+        if result is None or WRITTEN_OVER.get(name) in keys:
             continue
         stated = {**sizes(cls, keys), **copy.deepcopy(keys), "model_type": name}
         plan = posenc.from_hf(stated, on_error="report")
