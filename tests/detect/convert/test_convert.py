@@ -154,7 +154,7 @@ def test_packed_projections(tmp_path: Path, name: str, bias: bool) -> None:
 
     config = config_of(heads, kv, width, rotated, model_type=model_type)
     config |= {"rotary_pct": 0.5} if model_type == "gpt_neox" else {}
-    config |= {"n_head": 4, "n_embd": 32, "rotary_dim": 4} if model_type == "codegen" else {}
+    config |= {"hidden_size": 32, "rotary_dim": 4} if model_type == "codegen" else {}
     source = folder_of(tmp_path / "a", pack(separate), config)
     layout = posenc.Projections(stored="half", **said)  # type: ignore[arg-type]
     made = posenc.convert(source, tmp_path / "b", pairing="interleaved", layout=layout)

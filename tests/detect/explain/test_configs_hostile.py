@@ -115,8 +115,8 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "beyond floats": ({**BERT, "hidden_size": 10**400}, "is not a number"),
     "two names": (
-        {"model_type": "gpt2", "n_embd": 64, "hidden_size": 32, "n_positions": 8},
-        "n_embd=64 and hidden_size=32 contradict each other",
+        {**DEBERTA, "embedding_size": 48},
+        "embedding_size=48 and hidden_size=64 contradict each other",
     ),
     "division": (
         {**DEBERTA, "num_attention_heads": 0},

@@ -237,7 +237,10 @@ class RoPE(RotarySpec):
         if self.magnitude.attention_factor is not None:
             return self.magnitude.attention_factor
         self._require_length()
-        return math.prod((rule.attention_factor() for rule in self.scalings), start=1.0)
+        factor = 1.0  # compilers follow no product of a generator
+        for scaling in self.scalings:
+            factor *= scaling.attention_factor()
+        return factor
 
     @property
     def attention_factor(self) -> float:
@@ -272,7 +275,9 @@ class RoPE(RotarySpec):
         """The constant factor on the softmax scale."""
         given = self.magnitude.logit_factor
         if isinstance(given, str):
-            given = float(math.prod(rule.logit_factor() for rule in self.scalings))
+            given = 1.0
+            for scaling in self.scalings:
+                given *= scaling.logit_factor()
         return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
 
     def _require_length(self) -> None:
