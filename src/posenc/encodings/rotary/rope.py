@@ -273,12 +273,12 @@ class RoPE(RotarySpec):
     @property
     def logit_factor(self) -> float:
         """The constant factor on the softmax scale."""
-        given = self.magnitude.logit_factor
-        if isinstance(given, str):
-            given = 1.0
+        factor = self.magnitude.logit_factor
+        if isinstance(factor, str):
+            factor = 1.0
             for scaling in self.scalings:
-                given *= scaling.logit_factor()
-        return given * self._factor() ** 2 if self.magnitude.at == "softmax" else given
+                factor *= scaling.logit_factor()
+        return factor * self._factor() ** 2 if self.magnitude.at == "softmax" else factor
 
     def _require_length(self) -> None:
         if self.needs_length:
