@@ -57,7 +57,7 @@ OF_CALLS = {
     "keys": "turn keys as queries are turned",
     "layers": "the encoding of each type of layer in its own layers",
 }
-ABSENT, IN_GGUF = "no file of them is beside the config", "those of a GGUF file are not read"
+ABSENT = "no file of them is beside the config"
 # The fields that others follow from.
 OF_FIELDS = {"frequencies": ("base", "scaling", "dim"), "magnitude": ("scaling",)}
 
@@ -156,8 +156,9 @@ def _because(sources: Iterable[Source], *fields: str) -> str:
 def _of_weights(about: Facts) -> Iterator[Row]:
     """What weights and small tensors say, and what of it the config excludes."""
     if about.checkpoint is None:
-        gguf = about.format == "gguf"
-        yield "not_compared", "weights: " + (IN_GGUF if gguf else about.unread or ABSENT)
+        why = about.unread or ABSENT
+        unread = "those of a GGUF file are not read" if about.format == "gguf" else why
+        yield "not_compared", f"weights: {unread}"
         yield from (
             ("faults", Fault(one.text, _mended(about, one))) for one in about.contradictions
         )

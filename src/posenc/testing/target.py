@@ -231,9 +231,8 @@ def adapt(
         "kind": stated, "library": library, "layout": layout, "places": places,
         "headed": hasattr(spec, "heads"), "heads": sizes["heads"],
     }  # fmt: skip
-    if is_class or spec is not None:
-        dim = sizes["dim"]
-    subject = asked(make() if is_class else made, dim=dim, **options)
+    width = sizes["dim"] if is_class or spec is not None else dim
+    subject = asked(make() if is_class else made, dim=width, **options)
     sizes["dim"] = subject.dim
     not_offered_where(
         places is not None and not subject._found.form.has("positions", "q_positions", "distances"),

@@ -149,9 +149,7 @@ class RotaryEmbedding(LearnedModule):
         twice = positions is not None and position_ids is not None
         refuse_argument(twice, caller, "positions or position_ids", "both of them")
         positions = position_ids if positions is None else positions
-        refuse_argument(
-            k is None and v is not None, "RotaryEmbedding: k", "keys beside values", None
-        )
+        refuse_argument(k is None and v is not None, f"{caller}: k", "keys beside values", None)
         if k is not None and not getattr(k.dtype, "is_floating_point", True):
             todo = "Positions go by name: positions=…"
             raise bad_argument(f"{caller}: k", "keys", f"an array of {k.dtype}", todo)

@@ -322,8 +322,26 @@ def test_numbers_that_cannot_be_read_contradict_nothing(tmp_path: Path, dtype: s
 
 def test_a_list_of_files(tmp_path: Path) -> None:
     folder = folder_of(tmp_path, trained(), config_of(), shards=2)
-    known = posenc.facts(sorted(folder.glob("*.safetensors")))
+    files = sorted(folder.glob("*.safetensors"))
+    known = posenc.facts(files)
     assert known.of("pairing")[-1].value == posenc.facts(folder).of("pairing")[-1].value == "half"
+    files[1].write_bytes(b"broken")
+    (told,) = posenc.facts(files).reading.warnings
+    assert f"the weights were not read: {files[1]}" in told
+    (told,) = posenc.facts([files[0], folder / "lost.safetensors"]).reading.warnings
+    assert "expected each file that the index or the list names, got no 'lost.safetensors'" in told
+
+
+def test_files_of_a_folder_that_are_weights_by_no_name(tmp_path: Path) -> None:
+    """Two of them are weights of which none says that it is the model's; settings of torch none."""
+    folder = folder_of(tmp_path, {}, config_of())
+    (folder / "model.safetensors").unlink(missing_ok=True)
+    (folder / "training_args.bin").write_bytes(b"broken")
+    assert not posenc.facts(folder).reading.warnings
+    for name in ("a.safetensors", "b.safetensors"):
+        (folder / name).write_bytes(b"broken")
+    (told,) = posenc.facts(folder).reading.warnings
+    assert told.endswith("got a.safetensors, b.safetensors. Name one of these files.")
     save_file(turned(trained()), tmp_path / "a.safetensors")
     alone = posenc.facts(tmp_path / "a.safetensors")
     assert [one.one.name for one in alone.contradictions] == ["pairing"]

@@ -93,9 +93,12 @@ class Facts(Displayed):
         try:
             return opened(self.weights, dict(self.config or {}), "facts")
         except (DataError, OSError) as error:
-            place = Path(str(self.weights))  # a folder may have a config alone
-            there = {*WEIGHTS} & {file.suffix for file in (place, *place.glob("*model*"))}
-            vars(self)["unread"] = str(error).removeprefix("facts: ") * bool(there)
+            own = self.weights
+            # A folder may have a config alone, beside files of torch that are no weights.
+            if not (isinstance(own, Path) and own.is_dir()) or {*WEIGHTS} & {
+                file.suffix for name in ("*.safetensors", "*model*") for file in own.glob(name)
+            }:
+                vars(self)["unread"] = str(error).removeprefix("facts: ")
             return None
 
     @functools.cached_property

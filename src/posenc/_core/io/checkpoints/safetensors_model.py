@@ -211,7 +211,10 @@ def inside(folder: Path, caller: str) -> Path:
 
 def _layout(path: Path, caller: str) -> headers.Layout:
     refuse_data(
-        not path.exists(), caller, "the files of the index beside it", f"no {path.name[:80]!r}"
+        not path.exists(),
+        caller,
+        "each file that the index or the list names",
+        f"no {path.name[:80]!r}",
     )
     layout = files.read_layout(path)
     refuse_data(

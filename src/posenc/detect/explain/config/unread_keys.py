@@ -134,7 +134,7 @@ def outside(keys: Keys, rule: ReadRule, notes: Notes) -> tuple[Keys, ReadRule]:
 
 
 def left_out(keys: Keys, known: ClassDefaults, notes: Notes) -> dict[str, Any]:
-    """What a class takes for the rest, where what a file states has the names of the class too."""
+    """What a class takes for keys that are not stated; those that are get its own names as well."""
     named = {key: alias for alias, key in known.aliases.items() if alias in keys.data}
     stated = {key: keys.data[alias] for key, alias in named.items()}
     for key in (key for key in named if keys.data.get(key, stated[key]) != stated[key]):

@@ -128,8 +128,8 @@ def _bases_at_top(
     """The bases at the top of a config that reach a type of layers."""
     for key in known.reach:
         reached = key not in NO_BASES and known.reaches(key, label, form)
-        one = (key,) if reached and not isinstance(keys.get(key), list) else ()
-        unsettled_if(keys.wrong(one) is not None, f"{keys.wrong(one)} is not a number")
+        odd = reached and not isinstance(keys.get(key), list) and keys.wrong((key,))
+        unsettled_if(bool(odd), f"{odd} is not a number")
         if reached and (value := keys.number(key)) is not None:
             yield key, value
 
